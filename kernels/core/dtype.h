@@ -66,9 +66,7 @@ constexpr DtypeKind KindOf(Dtype dtype) {
   }
 }
 
-constexpr bool IsInteger(Dtype d) {
-  return KindOf(d) == DtypeKind::kSigned || KindOf(d) == DtypeKind::kUnsigned;
-}
+constexpr bool IsInteger(Dtype d) { return KindOf(d) == DtypeKind::kSigned || KindOf(d) == DtypeKind::kUnsigned; }
 constexpr bool IsReal(Dtype d) { return KindOf(d) == DtypeKind::kReal; }
 constexpr bool IsComplex(Dtype d) { return KindOf(d) == DtypeKind::kComplex; }
 // Real or complex.

@@ -2,11 +2,13 @@
 //
 //   return Error(Reason::kDeviceUnknown).With("device", "cuda:7").With("known", "cpu, cuda:0").At("spec.device");
 //
-// The result converts to absl::Status (and so to absl::StatusOr). Its code and message come from the row; the pairs given to With become
-// metadata (google.rpc.ErrorInfo.metadata on the wire) and fill the {placeholders} of the row's message; Say fills a placeholder
-// without becoming metadata. Details ride in the status as a payload; proto/wire turns them into google.rpc details.
+// The result converts to absl::Status (and so to absl::StatusOr). Its code and message come from the row; the pairs
+// given to With become metadata (google.rpc.ErrorInfo.metadata on the wire) and fill the {placeholders} of the row's
+// message; Say fills a placeholder without becoming metadata. Details ride in the status as a payload; proto/wire turns
+// them into google.rpc details.
 //
-// A placeholder nobody filled is cut out together with the text between the `[[` and `]]` around it; outside such brackets it becomes "?".
+// A placeholder nobody filled is cut out together with the text between the `[[` and `]]` around it; outside such
+// brackets it becomes "?".
 #pragma once
 
 #include <cstdint>
@@ -34,11 +36,11 @@ enum class Reason : uint16_t {
 // A row, for `explain` and for tests.
 struct ErrorRow {
   Reason reason;
-  std::string_view name;      // "DEVICE_MISMATCH"
+  std::string_view name;  // "DEVICE_MISMATCH"
   absl::StatusCode code;
-  std::string_view message;   // template with {placeholders}
+  std::string_view message;  // template with {placeholders}
   std::string_view advice;
-  bool retry;                 // carries RetryInfo
+  bool retry;  // carries RetryInfo
 };
 
 absl::Span<const ErrorRow> ErrorRows();
@@ -139,8 +141,8 @@ absl::Status WithOrigin(const absl::Status& status, const ErrorOrigin& origin);
 }  // namespace tensord
 
 // Returns the status from the calling function unless it is OK.
-#define TENSORD_RETURN_IF_ERROR(expr)                        \
-  do {                                                       \
+#define TENSORD_RETURN_IF_ERROR(expr)                                                         \
+  do {                                                                                        \
     if (absl::Status tensord_status_ = (expr); !tensord_status_.ok()) return tensord_status_; \
   } while (false)
 

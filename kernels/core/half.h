@@ -22,9 +22,7 @@ struct BFloat16 {
     const bool nan = (u & 0x7fffffffu) > 0x7f800000u;
     bits = static_cast<uint16_t>(nan ? ((u >> 16) | 0x40u) : (rounded >> 16));
   }
-  explicit constexpr operator float() const {
-    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-  }
+  explicit constexpr operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 };
 
 // IEEE 754 binary16.

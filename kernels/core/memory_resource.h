@@ -8,7 +8,8 @@
 
 namespace tensord {
 
-// Work is ordered on a stream; memory that a stream still uses is handed out again only to the same stream. The CPU has one.
+// Work is ordered on a stream; memory that a stream still uses is handed out again only to the same stream. The CPU has
+// one.
 using StreamId = uint32_t;
 
 // Bytes, taken at one moment.

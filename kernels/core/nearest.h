@@ -8,8 +8,8 @@
 
 namespace tensord {
 
-// Up to three of `known` that are nearest to `name` by edit distance (transpositions count as one), nearest first, joined by ", ". Empty where none is
-// within a third of the longer name's length plus one.
+// Up to three of `known` that are nearest to `name` by edit distance (transpositions count as one), nearest first,
+// joined by ", ". Empty where none is within a third of the longer name's length plus one.
 std::string NearestNames(std::string_view name, absl::Span<const std::string_view> known);
 
 }  // namespace tensord

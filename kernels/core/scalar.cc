@@ -116,9 +116,8 @@ absl::Status StoreScalar(const Scalar& scalar, Dtype dtype, void* out) {
   absl::Status status = absl::OkStatus();
   const bool known = VisitDtype(dtype, [&]<class T>() {
     if constexpr (std::is_same_v<T, bool>) {
-      *static_cast<bool*>(out) = std::holds_alternative<double>(scalar.value)
-                                     ? !(std::get<double>(scalar.value) == 0)
-                                     : scalar.AsInt64() != 0;
+      *static_cast<bool*>(out) =
+          std::holds_alternative<double>(scalar.value) ? !(std::get<double>(scalar.value) == 0) : scalar.AsInt64() != 0;
     } else if constexpr (std::is_integral_v<T>) {
       status = StoreInteger<T>(scalar, dtype, out);
     } else {

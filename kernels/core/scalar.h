@@ -1,7 +1,8 @@
 // One value that is not a tensor: an operand written in place.
 //
-// Without a dtype a scalar is weak: it takes the dtype of the tensors beside it, and is refused where the value does not
-// fit that dtype's kind. With one it counts as a 0-d tensor of that dtype. An empty scalar marks an operand left out.
+// Without a dtype a scalar is weak: it takes the dtype of the tensors beside it, and is refused where the value does
+// not fit that dtype's kind. With one it counts as a 0-d tensor of that dtype. An empty scalar marks an operand left
+// out.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +31,9 @@ struct Scalar {
   std::string ToString() const;
 };
 
-// Writes the scalar as one element of `dtype` (not complex) to `out` (ItemSize bytes). Error: SCALAR_RANGE where the kind
-// or the range does not fit: a real for an integer dtype, -1 for an unsigned one, 300 for int8, a finite real beyond
-// float16's largest. An integer goes into a real dtype rounded to nearest; anything goes into bool as `!= 0`.
+// Writes the scalar as one element of `dtype` (not complex) to `out` (ItemSize bytes). Error: SCALAR_RANGE where the
+// kind or the range does not fit: a real for an integer dtype, -1 for an unsigned one, 300 for int8, a finite real
+// beyond float16's largest. An integer goes into a real dtype rounded to nearest; anything goes into bool as `!= 0`.
 absl::Status StoreScalar(const Scalar& scalar, Dtype dtype, void* out);
 
 }  // namespace tensord

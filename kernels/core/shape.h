@@ -29,8 +29,8 @@ int64_t NumElements(absl::Span<const int64_t> shape);
 // Strides, in elements, of a contiguous row-major tensor.
 Dims ContiguousStrides(absl::Span<const int64_t> shape);
 
-// Bytes of a tensor of this shape. Errors: LIMIT_EXCEEDED (rank), SHAPE_INVALID (a negative size; a product of 2^63 bytes
-// or more; an empty tensor's non-zero sizes are multiplied too, so (0, 2^62, 2^62) is refused).
+// Bytes of a tensor of this shape. Errors: LIMIT_EXCEEDED (rank), SHAPE_INVALID (a negative size; a product of 2^63
+// bytes or more; an empty tensor's non-zero sizes are multiplied too, so (0, 2^62, 2^62) is refused).
 absl::StatusOr<int64_t> CheckedBytes(Dtype dtype, absl::Span<const int64_t> shape);
 
 // "[2,3]", "[]".

@@ -1,6 +1,7 @@
 // A tensor in somebody else's memory: what kernels see.
 //
-// `data` points to element [0, …, 0] in the device's memory; only the backend may dereference it. Strides are in elements.
+// `data` points to element [0, …, 0] in the device's memory; only the backend may dereference it. Strides are in
+// elements.
 #pragma once
 
 #include "kernels/core/shape.h"

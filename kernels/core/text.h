@@ -1,5 +1,5 @@
-// Assembling text. Debian's Abseil is built for C++14, so absl::string_view is a type of its own and absl::StrCat does not
-// take std::string_view; ours is std::string_view, and text is put together by {fmt} or by StrCat below.
+// Assembling text. Debian's Abseil is built for C++14, so absl::string_view is a type of its own and absl::StrCat does
+// not take std::string_view; ours is std::string_view, and text is put together by {fmt} or by StrCat below.
 #pragma once
 
 #include <concepts>

@@ -25,7 +25,8 @@ struct CreateAttributes {
   bool operator==(const CreateAttributes&) const = default;
 };
 
-// Values that come along: raw little-endian bytes in row-major order, exactly as many as the spec says (the wire decoder checked it).
+// Values that come along: raw little-endian bytes in row-major order, exactly as many as the spec says (the wire
+// decoder checked it).
 struct ConstantAttributes {
   SpecRequest spec;
   std::string data;
@@ -107,14 +108,14 @@ struct ModelRef {
 };
 
 struct CallAttributes {
-  uint64_t program = 0;            // a registered program of the session, or 0
-  std::optional<ModelRef> model;   // or a model
+  uint64_t program = 0;           // a registered program of the session, or 0
+  std::optional<ModelRef> model;  // or a model
   bool operator==(const CallAttributes&) const = default;
 };
 
-using Attributes =
-    std::variant<std::monostate, CreateAttributes, ConstantAttributes, ConvertAttributes, ReduceAttributes, ViewAttributes,
-                 JoinAttributes, IndexAttributes, MatmulAttributes, WindowAttributes, NormAttributes, CallAttributes>;
+using Attributes = std::variant<std::monostate, CreateAttributes, ConstantAttributes, ConvertAttributes,
+                                ReduceAttributes, ViewAttributes, JoinAttributes, IndexAttributes, MatmulAttributes,
+                                WindowAttributes, NormAttributes, CallAttributes>;
 
 // The attributes as T, or T's defaults where there are none. The reference lives as long as `attributes`.
 template <class T>

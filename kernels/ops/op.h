@@ -24,16 +24,16 @@ enum class Family : uint8_t {
 
 // Which dtypes an op takes, and the dtype of its result (complex is a later issue: no rule takes it yet).
 enum class TypeRule : uint8_t {
-  kAny,            // every dtype; the result has the promoted one
-  kNumeric,        // all but bool
-  kInteger,        // signed and unsigned
-  kBoolOrInteger,  // bool, signed, unsigned
-  kReal,           // float16, bfloat16, float32, float64
-  kAnyToBool,      // every dtype; the result is bool
-  kNumericToBool,  // all but bool; the result is bool
-  kRealToBool,     // reals; the result is bool
-  kNumericToIndex, // all but bool; the result is int64
-  kNumericToWide,  // all dtypes; bool and signed become int64, unsigned uint64, reals stay
+  kAny,             // every dtype; the result has the promoted one
+  kNumeric,         // all but bool
+  kInteger,         // signed and unsigned
+  kBoolOrInteger,   // bool, signed, unsigned
+  kReal,            // float16, bfloat16, float32, float64
+  kAnyToBool,       // every dtype; the result is bool
+  kNumericToBool,   // all but bool; the result is bool
+  kRealToBool,      // reals; the result is bool
+  kNumericToIndex,  // all but bool; the result is int64
+  kNumericToWide,   // all dtypes; bool and signed become int64, unsigned uint64, reals stay
 };
 
 struct OpRow {

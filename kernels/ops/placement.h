@@ -20,8 +20,9 @@ struct PlacedOperand {
 // Turns a device's text into a device that exists. Error: DEVICE_UNKNOWN with the list.
 using DeviceResolver = std::function<absl::StatusOr<DeviceId>(std::string_view)>;
 
-// The device an instruction runs on, which is its results' device. Operands on different devices are refused whatever their
-// rank: DEVICE_MISMATCH names both, and the call that mends it ("fix" is `to(1, cuda:0)`, the message says `Y.to("cuda:0")`).
+// The device an instruction runs on, which is its results' device. Operands on different devices are refused whatever
+// their rank: DEVICE_MISMATCH names both, and the call that mends it ("fix" is `to(1, cuda:0)`, the message says
+// `Y.to("cuda:0")`).
 absl::StatusOr<DeviceId> Place(const Instruction& instruction, absl::Span<const PlacedOperand> operands,
                                const DeviceResolver& resolve);
 

@@ -1,7 +1,7 @@
 // Instructions and programs: everything that computes.
 //
-// An instruction applies one op to values named by ids. On a stream ids are the session's handles, in a program they are the program's
-// values. A program is instructions in order, each value defined once and before its use.
+// An instruction applies one op to values named by ids. On a stream ids are the session's handles, in a program they
+// are the program's values. A program is instructions in order, each value defined once and before its use.
 #pragma once
 
 #include <cstdint>
@@ -79,9 +79,12 @@ struct Program {
   std::vector<ProgramValue> outputs;
 };
 
-// Checks what can be checked without arguments: ids unique and defined before use, no frees, names unique, outputs defined, at
-// least as many instructions as bounded. Errors: PROGRAM_INVALID, LIMIT_EXCEEDED, or the `invalid` of an instruction; all with
-// field paths ("instructions[3].inputs[0]").
+// One scalar for each 0 in inputs. Error: ARITY_INVALID. CheckProgram asks this too.
+absl::Status CheckScalarCount(const Instruction& instruction);
+
+// Checks what can be checked without arguments: ids unique and defined before use, no frees, names unique, outputs
+// defined, at least as many instructions as bounded. Errors: PROGRAM_INVALID, LIMIT_EXCEEDED, or the `invalid` of an
+// instruction; all with field paths ("instructions[3].inputs[0]").
 absl::Status CheckProgram(const Program& program, uint32_t max_instructions);
 
 }  // namespace tensord
