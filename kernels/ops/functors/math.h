@@ -1,0 +1,92 @@
+// Mathematical functions for float and double, the same names for both: math::Exp(x).
+//
+// On the host with TENSORD_VECTOR_MATH they are the C functions, declared so that the compiler calls their vector versions inside a vectorised loop
+// (SLEEF's libsleefgnuabi, 1 ulp); without it, and on devices, plain libm. Results may differ by an ulp or two between processors.
+//
+// Standard library only: device code includes this file.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "kernels/ops/functors/hd.h"
+
+#if defined(TENSORD_VECTOR_MATH) && !defined(__CUDACC__)
+#define TENSORD_SIMD_FUNCTION __attribute__((simd("notinbranch"), const))
+#else
+#define TENSORD_SIMD_FUNCTION
+#endif
+
+namespace tensord::math {
+
+// TENSORD_MATH_1(Name, cname): Name(float) is cname##f, Name(double) is cname.
+#define TENSORD_MATH_1(Name, cname)                                 \
+  extern "C" float cname##f(float) noexcept TENSORD_SIMD_FUNCTION;  \
+  extern "C" double cname(double) noexcept TENSORD_SIMD_FUNCTION;   \
+  TENSORD_HD float Name(float x) { return cname##f(x); }            \
+  TENSORD_HD double Name(double x) { return cname(x); }
+#define TENSORD_MATH_2(Name, cname)                                        \
+  extern "C" float cname##f(float, float) noexcept TENSORD_SIMD_FUNCTION;  \
+  extern "C" double cname(double, double) noexcept TENSORD_SIMD_FUNCTION;  \
+  TENSORD_HD float Name(float x, float y) { return cname##f(x, y); }       \
+  TENSORD_HD double Name(double x, double y) { return cname(x, y); }
+
+TENSORD_MATH_1(Acos, acos)
+TENSORD_MATH_1(Acosh, acosh)
+TENSORD_MATH_1(Asin, asin)
+TENSORD_MATH_1(Asinh, asinh)
+TENSORD_MATH_1(Atan, atan)
+TENSORD_MATH_1(Atanh, atanh)
+TENSORD_MATH_1(Cos, cos)
+TENSORD_MATH_1(Cosh, cosh)
+TENSORD_MATH_1(Erf, erf)
+TENSORD_MATH_1(Exp, exp)
+TENSORD_MATH_1(Expm1, expm1)
+TENSORD_MATH_1(Log, log)
+TENSORD_MATH_1(Log10, log10)
+TENSORD_MATH_1(Log1p, log1p)
+TENSORD_MATH_1(Log2, log2)
+TENSORD_MATH_1(Sin, sin)
+TENSORD_MATH_1(Sinh, sinh)
+TENSORD_MATH_1(Tan, tan)
+TENSORD_MATH_1(Tanh, tanh)
+TENSORD_MATH_2(Atan2, atan2)
+TENSORD_MATH_2(Fmod, fmod)
+TENSORD_MATH_2(Hypot, hypot)
+TENSORD_MATH_2(Pow, pow)
+#undef TENSORD_MATH_1
+#undef TENSORD_MATH_2
+
+// Exact ones, which the compiler turns into instructions.
+#ifdef __CUDACC__
+#define TENSORD_BUILTIN(name) ::name
+#else
+#define TENSORD_BUILTIN(name) __builtin_##name
+#endif
+TENSORD_HD float Abs(float x) { return TENSORD_BUILTIN(fabsf)(x); }
+TENSORD_HD double Abs(double x) { return TENSORD_BUILTIN(fabs)(x); }
+TENSORD_HD float Ceil(float x) { return TENSORD_BUILTIN(ceilf)(x); }
+TENSORD_HD double Ceil(double x) { return TENSORD_BUILTIN(ceil)(x); }
+TENSORD_HD float Copysign(float x, float y) { return TENSORD_BUILTIN(copysignf)(x, y); }
+TENSORD_HD double Copysign(double x, double y) { return TENSORD_BUILTIN(copysign)(x, y); }
+TENSORD_HD float Floor(float x) { return TENSORD_BUILTIN(floorf)(x); }
+TENSORD_HD double Floor(double x) { return TENSORD_BUILTIN(floor)(x); }
+TENSORD_HD float Rint(float x) { return TENSORD_BUILTIN(rintf)(x); }  // halves to even
+TENSORD_HD double Rint(double x) { return TENSORD_BUILTIN(rint)(x); }
+TENSORD_HD float Sqrt(float x) { return TENSORD_BUILTIN(sqrtf)(x); }
+TENSORD_HD double Sqrt(double x) { return TENSORD_BUILTIN(sqrt)(x); }
+TENSORD_HD float Trunc(float x) { return TENSORD_BUILTIN(truncf)(x); }
+TENSORD_HD double Trunc(double x) { return TENSORD_BUILTIN(trunc)(x); }
+#undef TENSORD_BUILTIN
+
+template <class T>
+inline constexpr bool kIsFloat = std::is_floating_point_v<T>;
+
+// The unsigned type in which an integer wraps without undefined behaviour: at least as wide as int, so that promotion to int cannot bring signed
+// overflow back.
+template <class T>
+using Wrapping = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>>;
+
+}  // namespace tensord::math
