@@ -96,15 +96,31 @@ class Error {
  public:
   explicit Error(Reason reason);
 
+  Error(const Error&) = default;
+  Error(Error&&) = default;
+  Error& operator=(const Error&) = default;
+  // `error = std::move(error).With(…)` moves an error to itself, so copy: refusals are rare.
+  Error& operator=(Error&& other) noexcept { return *this = other; }  // NOLINT(performance-move-constructor-init)
+
   template <class T>
   Error&& With(std::string_view key, const T& value) && {
     Add(key, StrCat(value), /*metadata=*/true);
     return std::move(*this);
   }
   template <class T>
+  Error& With(std::string_view key, const T& value) & {
+    Add(key, StrCat(value), /*metadata=*/true);
+    return *this;
+  }
+  template <class T>
   Error&& Say(std::string_view key, const T& value) && {
     Add(key, StrCat(value), /*metadata=*/false);
     return std::move(*this);
+  }
+  template <class T>
+  Error& Say(std::string_view key, const T& value) & {
+    Add(key, StrCat(value), /*metadata=*/false);
+    return *this;
   }
   // The request field at fault. The description is the message.
   Error&& At(std::string_view field_path) &&;
