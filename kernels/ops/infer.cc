@@ -35,9 +35,9 @@ absl::Status CheckUnused(const OpRow& row, std::string_view field, bool is_set) 
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
   }
-  return AttributeInvalid(row, field, "given",
-                          row.fields.empty() ? std::string("no attributes")
-                                             : StrCat("the attributes that the op uses: ", row.fields));
+  return AttributeInvalid(
+      row, field, "given",
+      row.fields.empty() ? std::string("no attributes") : StrCat("the attributes that the op uses: ", row.fields));
 }
 
 absl::Status ShapeMismatch(const OpRow& row, std::string_view shapes, int64_t axis, std::string_view why) {
@@ -109,10 +109,7 @@ absl::Status CheckArity(const Call& call) {
   const OpRow& row = call.row;
   const auto given = static_cast<int>(call.operands.size());
   if (given < row.min_operands || (row.max_operands >= 0 && given > row.max_operands)) {
-    return Refuse(Reason::kArityInvalid, row)
-        .With("expected", ArityText(row))
-        .With("got", given)
-        .At("inputs");
+    return Refuse(Reason::kArityInvalid, row).With("expected", ArityText(row)).With("got", given).At("inputs");
   }
   const int required = row.max_operands < 0 ? given : row.min_operands;
   for (int i = 0; i < required; ++i) {

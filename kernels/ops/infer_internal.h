@@ -46,7 +46,8 @@ absl::StatusOr<Inference> InferNorm(const Call& call);
 
 // ---- dtypes (promote.cc)
 
-// The dtype that the operands are brought to: tensors and scalars with a dtype promote, weak scalars follow and must fit.
+// The dtype that the operands are brought to: tensors and scalars with a dtype promote, weak scalars follow and must
+// fit.
 absl::StatusOr<Dtype> PromoteOperands(const Call& call, absl::Span<const OperandType> operands);
 // The result's dtype for an op that computes in `compute`, or the refusal of the row's type rule.
 absl::StatusOr<Dtype> ApplyTypeRule(const OpRow& row, Dtype compute);

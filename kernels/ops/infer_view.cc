@@ -148,7 +148,8 @@ absl::StatusOr<Dims> Expand(const Call& call, const ViewAttributes& a, const Ten
     const int64_t size = x.shape[i - added];
     if (shape[i] == -1) shape[i] = size;
     if (size != 1 && shape[i] != size) {
-      return ShapeMismatch(call.row, shapes, static_cast<int64_t>(i), StrCat("only a size of 1 can be repeated, this is ", size));
+      return ShapeMismatch(call.row, shapes, static_cast<int64_t>(i),
+                           StrCat("only a size of 1 can be repeated, this is ", size));
     }
   }
   return shape;

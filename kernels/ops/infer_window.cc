@@ -51,8 +51,8 @@ absl::Status CheckLists(const OpRow& row, const WindowAttributes& a, size_t spat
 
 int64_t At(const Dims& list, size_t i, int64_t otherwise) { return list.empty() ? otherwise : list[i]; }
 
-// The number of places a window takes on an axis, by PyTorch's rule: with ceil_mode a last window may hang over the end, but must begin
-// inside the input or the padding before it.
+// The number of places a window takes on an axis, by PyTorch's rule: with ceil_mode a last window may hang over the
+// end, but must begin inside the input or the padding before it.
 absl::StatusOr<int64_t> OutputSize(const OpRow& row, const TensorType& x, size_t dimension, const Axis& axis,
                                    bool ceil_mode) {
   const int64_t in = x.shape[dimension];
@@ -97,8 +97,8 @@ absl::StatusOr<Inference> InferConv(const Call& call) {
   const int64_t outputs = weight->shape[0];
   if (channels == 0 || channels % groups != 0 || channels / groups != weight->shape[1]) {
     return ShapeMismatch(row, shapes, 1,
-                         StrCat("x has ", channels, " channels, weight takes ", weight->shape[1], " in each of ", groups,
-                                groups == 1 ? " group" : " groups"));
+                         StrCat("x has ", channels, " channels, weight takes ", weight->shape[1], " in each of ",
+                                groups, groups == 1 ? " group" : " groups"));
   }
   if (outputs % groups != 0) {
     return ShapeMismatch(row, shapes, 0, StrCat(outputs, " results cannot be divided by ", groups, " groups"));
@@ -119,7 +119,8 @@ absl::StatusOr<Inference> InferConv(const Call& call) {
       return ShapeMismatch(row, shapes, static_cast<int64_t>(i) + 2, "the window is empty");
     }
     if (!a.sizes.empty() && a.sizes[i] != window) {
-      return AttributeInvalid(row, "sizes", ShapeText(a.sizes), StrCat("the window of weight, ", ShapeText(weight->shape)));
+      return AttributeInvalid(row, "sizes", ShapeText(a.sizes),
+                              StrCat("the window of weight, ", ShapeText(weight->shape)));
     }
     const Axis axis{window, At(a.strides, i, 1), At(a.dilations, i, 1), At(a.pads_begin, i, 0), At(a.pads_end, i, 0)};
     TENSORD_ASSIGN_OR_RETURN(const int64_t size, OutputSize(row, *x, i + 2, axis, false));
@@ -168,8 +169,8 @@ absl::Status CheckParameters(const Call& call, size_t first, absl::Span<const in
     TENSORD_ASSIGN_OR_RETURN(const TensorType* parameter, NeedTensor(call, i));
     if (absl::MakeConstSpan(parameter->shape) != want) {
       return ShapeMismatch(call.row,
-                           StrCat(ShapeText(call.operands[0].tensor->shape), " and ", ShapeText(parameter->shape)), axis,
-                           StrCat(OperandName(call.row, i), " must be ", ShapeText(want)));
+                           StrCat(ShapeText(call.operands[0].tensor->shape), " and ", ShapeText(parameter->shape)),
+                           axis, StrCat(OperandName(call.row, i), " must be ", ShapeText(want)));
     }
   }
   return absl::OkStatus();

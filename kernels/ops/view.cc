@@ -7,8 +7,8 @@
 namespace tensord {
 namespace {
 
-// Strides of `result` over the elements of `input`, if there are any. Axes of the input that lie behind one another without a gap
-// form runs; each run must be divided by whole axes of the result.
+// Strides of `result` over the elements of `input`, if there are any. Axes of the input that lie behind one another
+// without a gap form runs; each run must be divided by whole axes of the result.
 std::optional<Layout> Reshape(const Layout& input, const Dims& result) {
   Layout out{result, ContiguousStrides(result), input.offset};
   if (NumElements(input.shape) == 0) return out;
@@ -53,9 +53,9 @@ Layout Slice(const ViewAttributes& attributes, const Layout& input, const Dims& 
   for (size_t i = 0; i < attributes.axes.size(); ++i) {
     const int32_t axis = attributes.axes[i] < 0 ? attributes.axes[i] + rank : attributes.axes[i];
     const int64_t step = attributes.steps.empty() ? 1 : attributes.steps[i];
-    const auto range =
-        infer_internal::ResolveSlice(attributes.starts[i], attributes.stops[i], step, input.shape[axis]);
-    // An empty view stays where it is, so that its offset lies in the buffer; one element needs no step, which may be huge.
+    const auto range = infer_internal::ResolveSlice(attributes.starts[i], attributes.stops[i], step, input.shape[axis]);
+    // An empty view stays where it is, so that its offset lies in the buffer; one element needs no step, which may be
+    // huge.
     if (!empty) out.offset += range.start * input.strides[axis];
     if (range.count > 1) out.strides[axis] *= step;
   }
