@@ -19,4 +19,7 @@ absl::StatusOr<std::string> FromProto(const v1::TensorData& proto, const TensorT
 // kNone: empty. kTyped: the list that fits the dtype. `raw` has the size that `type` says.
 v1::TensorData ToProto(std::string_view raw, const TensorType& type, ValueFormat format);
 
+// The form that values came in: kTyped where a list has any, else kRaw.
+ValueFormat FormatOf(const v1::TensorData& proto);
+
 }  // namespace tensord::wire
