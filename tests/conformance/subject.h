@@ -1,0 +1,33 @@
+// What the conformance suite runs against: an engine, in process or behind gRPC, with the same devices.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/engine/engine.h"
+#include "server/engine/local_engine.h"
+
+namespace tensord::conformance {
+
+// One engine with what stands around it. Built once a test, ended with it.
+class Subject {
+ public:
+  virtual ~Subject() = default;
+  // What a client sees.
+  virtual Engine& engine() = 0;
+  // The engine behind it: for counts of what is alive.
+  virtual LocalEngine& local() = 0;
+};
+
+struct SubjectKind {
+  std::string name;  // "InProcess", "Grpc"
+  std::function<std::unique_ptr<Subject>()> make;
+};
+
+// Devices of every subject: cpu, cuda:0 and cuda:1, emulated, with 64 MiB each.
+std::vector<SubjectKind> SubjectKinds();
+std::vector<std::string> DeviceNames();
+
+}  // namespace tensord::conformance
