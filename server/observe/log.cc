@@ -29,7 +29,8 @@ bool IsPlain(std::string_view text) {
 }
 
 void SetPattern(spdlog::logger& logger, LogFormat format) {
-  const char* pattern = format == LogFormat::kJson ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v})" : "%Y-%m-%dT%H:%M:%S.%eZ %l %v";
+  const char* pattern = format == LogFormat::kJson ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v})"
+                                                   : "%Y-%m-%dT%H:%M:%S.%eZ %l %v";
   logger.set_pattern(pattern, spdlog::pattern_time_type::utc);
 }
 
@@ -55,28 +56,42 @@ bool IsOurFault(absl::StatusCode code) {
   return code == absl::StatusCode::kInternal || code == absl::StatusCode::kUnknown;
 }
 
-}  // namespace
-
-absl::Status ConfigureLog(const LogOptions& options) {
+struct Topics {
   bool calls = false;
   bool debug = false;
-  std::string_view rest = options.topics;
-  while (!rest.empty()) {
-    const size_t comma = rest.find(',');
-    const std::string_view topic = rest.substr(0, comma);
-    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+};
+
+absl::StatusOr<Topics> ReadTopics(std::string_view text) {
+  Topics topics;
+  while (!text.empty()) {
+    const size_t comma = text.find(',');
+    const std::string_view topic = text.substr(0, comma);
+    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
     if (topic == "rpc") {
-      calls = true;
+      topics.calls = true;
     } else if (topic == "debug") {
-      debug = true;
+      topics.debug = true;
     } else if (!topic.empty() && topic != "info") {
-      return Error(Reason::kFieldInvalid).Say("field", "log").With("value", topic).With("allowed", "info, rpc, debug, separated by commas").At("log");
+      return Error(Reason::kFieldInvalid)
+          .Say("field", "log")
+          .With("value", topic)
+          .With("allowed", "info, rpc, debug, separated by commas")
+          .At("log");
     }
   }
+  return topics;
+}
+
+}  // namespace
+
+absl::Status CheckLogTopics(std::string_view topics) { return ReadTopics(topics).status(); }
+
+absl::Status ConfigureLog(const LogOptions& options) {
+  TENSORD_ASSIGN_OR_RETURN(const Topics topics, ReadTopics(options.topics));
   format_now = options.format;
-  calls_now = calls;
+  calls_now = topics.calls;
   SetPattern(Logger(), options.format);
-  Logger().set_level(debug ? spdlog::level::debug : spdlog::level::info);
+  Logger().set_level(topics.debug ? spdlog::level::debug : spdlog::level::info);
   return absl::OkStatus();
 }
 

@@ -4,9 +4,10 @@
 //   LogInfo("device", {{"name", "cpu"}, {"model", info.model}});
 //   2026-12-01T12:00:00.123Z info device name=cpu model="Xeon 8592"
 //
-// Start, stop, warnings and errors always show. Topics add more: "rpc" one line for every call, "debug" what a developer of the daemon wants
-// to see. Values are quoted where they hold anything but plain characters, so that no client can forge a line.
-// Secrets are the caller's to keep out: session tokens never go into a field; LogCall takes the public id.
+// Start, stop, warnings and errors always show. Topics add more: "rpc" one line for every call, "debug" what a
+// developer of the daemon wants to see. Values are quoted where they hold anything but plain characters, so that no
+// client can forge a line. Secrets are the caller's to keep out: session tokens never go into a field; LogCall takes
+// the public id.
 //
 // Thread safe. Lines of different threads never mix.
 #pragma once
@@ -27,7 +28,9 @@ struct LogOptions {
   std::string topics;  // comma separated: "rpc", "debug"; empty: neither
 };
 
-// Takes effect at once. Error: FIELD_INVALID for a topic that is none; nothing changes then.
+// FIELD_INVALID for a topic that is none.
+absl::Status CheckLogTopics(std::string_view topics);
+// Takes effect at once. Error: as CheckLogTopics; nothing changes then.
 absl::Status ConfigureLog(const LogOptions& options);
 bool LogsCalls();
 bool LogsDebug();
@@ -48,11 +51,12 @@ struct CallRecord {
   std::string_view method;  // "Tensors/GetTensor"
   std::string session;      // public id, or empty
   std::string peer;
-  absl::Status status;      // with reason, if it is a refusal
+  absl::Status status;  // with reason, if it is a refusal
   absl::Duration duration;
 };
 
-// Shows the call if the topic "rpc" is on; a call that ended by the daemon's own fault (INTERNAL, UNKNOWN) shows as a warning always.
+// Shows the call if the topic "rpc" is on; a call that ended by the daemon's own fault (INTERNAL, UNKNOWN) shows as a
+// warning always.
 void LogCall(const CallRecord& call);
 
 // What follows time and level in a line: `event key=value …`, or `"event":"…","key":"value"…`.

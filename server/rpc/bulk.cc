@@ -73,7 +73,8 @@ bool ReadChunk(const grpc::ByteBuffer& buffer, uint64_t max_bytes, ChunkView& ch
   for (const grpc::Slice& slice : chunk.slices) {
     const size_t cut = std::min(skip, slice.size());
     skip -= cut;
-    if (slice.size() > cut) chunk.pieces.emplace_back(reinterpret_cast<const char*>(slice.begin()) + cut, slice.size() - cut);
+    if (slice.size() > cut)
+      chunk.pieces.emplace_back(reinterpret_cast<const char*>(slice.begin()) + cut, slice.size() - cut);
   }
   return true;
 }

@@ -1,7 +1,9 @@
-// Private to this folder. Chunks of Upload and Download as they lie in a gRPC buffer, without a detour through the generated parser.
+// Private to this folder. Chunks of Upload and Download as they lie in a gRPC buffer, without a detour through the
+// generated parser.
 //
-// A chunk is offset, checksum, data in this order (tensor.proto): a head of at most 24 bytes, then the payload as the rest of the message. A buffer with that
-// head is read as slices that still belong to the buffer; whatever else it is goes to the general parser, with the same result or the same refusal.
+// A chunk is offset, checksum, data in this order (tensor.proto): a head of at most 24 bytes, then the payload as the
+// rest of the message. A buffer with that head is read as slices that still belong to the buffer; whatever else it is
+// goes to the general parser, with the same result or the same refusal.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +29,8 @@ struct ChunkView {
   std::vector<grpc::Slice> slices;
 };
 
-// The chunk of a buffer that begins with the usual head and holds 1 to `max_bytes` of payload. False: anything else, and `chunk` is then unspecified.
+// The chunk of a buffer that begins with the usual head and holds 1 to `max_bytes` of payload. False: anything else,
+// and `chunk` is then unspecified.
 bool ReadChunk(const grpc::ByteBuffer& buffer, uint64_t max_bytes, ChunkView& chunk);
 
 // A message of one chunk. The payload is taken over, not copied.

@@ -40,7 +40,8 @@ absl::StatusOr<Caller> CallerOf(const grpc::ServerContextBase& context) {
     const std::string_view text(after->second.data(), after->second.size());
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), caller.after);
     if (error != std::errc() || end != text.data() + text.size()) {
-      return InvalidMetadata("tensord-after", text.substr(0, 64), "the sequence of a stream message, a decimal number below 2^64");
+      return InvalidMetadata("tensord-after", text.substr(0, 64),
+                             "the sequence of a stream message, a decimal number below 2^64");
     }
   }
   return caller;

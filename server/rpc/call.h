@@ -10,8 +10,9 @@
 //     });
 //   }
 //
-// Lifetime: request, response and context of a call live until its reactor's OnDone, which comes after Finish; so an answer that is made later, on a
-// thread of the engine, may write the response until it calls Finish, and touches nothing of the call afterwards.
+// Lifetime: request, response and context of a call live until its reactor's OnDone, which comes after Finish; so an
+// answer that is made later, on a thread of the engine, may write the response until it calls Finish, and touches
+// nothing of the call afterwards.
 #pragma once
 
 #include <memory>
@@ -36,7 +37,8 @@ namespace tensord::rpc {
 
 // What the services share. Lives longer than the gRPC server.
 struct Services {
-  Services(Engine& engine_in, const Limits& limits_in) : engine(engine_in), limits(limits_in), calls(limits_in.max_requests) {}
+  Services(Engine& engine_in, const Limits& limits_in)
+      : engine(engine_in), limits(limits_in), calls(limits_in.max_requests) {}
 
   Engine& engine;
   const Limits limits;
@@ -45,7 +47,8 @@ struct Services {
   Waiters waiters;
 };
 
-// The caller of a call, from its metadata. Error: FIELD_INVALID for a tensord-session given twice or a tensord-after that is no number.
+// The caller of a call, from its metadata. Error: FIELD_INVALID for a tensord-session given twice or a tensord-after
+// that is no number.
 absl::StatusOr<Caller> CallerOf(const grpc::ServerContextBase& context);
 
 // From the arrival of a call to its log line: counts it in the registry while it lives.
@@ -76,7 +79,8 @@ class UnaryAnswer {
  public:
   UnaryAnswer(Services& services, grpc::CallbackServerContext* context, std::string_view method)
       : scope_(services, *context, method, /*finite=*/true), reactor_(context->DefaultReactor()) {}
-  UnaryAnswer(UnaryAnswer&& other) noexcept : scope_(std::move(other.scope_)), reactor_(std::exchange(other.reactor_, nullptr)) {}
+  UnaryAnswer(UnaryAnswer&& other) noexcept
+      : scope_(std::move(other.scope_)), reactor_(std::exchange(other.reactor_, nullptr)) {}
   UnaryAnswer& operator=(UnaryAnswer&&) = delete;
   // An answer that nobody gave is an internal error, not a call that hangs.
   ~UnaryAnswer();
@@ -91,10 +95,11 @@ class UnaryAnswer {
   grpc::ServerUnaryReactor* reactor_;
 };
 
-// Runs `body(caller)`, an absl::Status, and answers with it. A call with tensord-after may wait for the stream: it does so on a thread of `waiters`, never on
-// one of gRPC's few threads, which bring what it waits for.
+// Runs `body(caller)`, an absl::Status, and answers with it. A call with tensord-after may wait for the stream: it does
+// so on a thread of `waiters`, never on one of gRPC's few threads, which bring what it waits for.
 template <class Body>
-grpc::ServerUnaryReactor* AnswerNow(Services& services, grpc::CallbackServerContext* context, std::string_view method, Body body) {
+grpc::ServerUnaryReactor* AnswerNow(Services& services, grpc::CallbackServerContext* context, std::string_view method,
+                                    Body body) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   UnaryAnswer answer(services, context, method);
   if (!answer.admission().ok()) {
@@ -102,22 +107,23 @@ grpc::ServerUnaryReactor* AnswerNow(Services& services, grpc::CallbackServerCont
   } else if (answer.caller().after == 0) {
     answer.Finish(body(answer.caller()));
   } else {
-    services.waiters.Run([answer = std::move(answer), body = std::move(body)]() mutable { answer.Finish(body(answer.caller())); });
+    services.waiters.Run(
+        [answer = std::move(answer), body = std::move(body)]() mutable { answer.Finish(body(answer.caller())); });
   }
   return reactor;
 }
 
-// As AnswerNow for `body(answer)`, which calls answer.Finish when the engine has called back.
+// As AnswerNow for `body(answer)`, which calls answer.Finish when the engine has called back. Such calls of the engine
+// wait without a thread.
 template <class Body>
-grpc::ServerUnaryReactor* AnswerLater(Services& services, grpc::CallbackServerContext* context, std::string_view method, Body body) {
+grpc::ServerUnaryReactor* AnswerLater(Services& services, grpc::CallbackServerContext* context, std::string_view method,
+                                      Body body) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   UnaryAnswer answer(services, context, method);
   if (!answer.admission().ok()) {
     answer.Finish(answer.admission());
-  } else if (answer.caller().after == 0) {
-    body(std::move(answer));
   } else {
-    services.waiters.Run([answer = std::move(answer), body = std::move(body)]() mutable { body(std::move(answer)); });
+    body(std::move(answer));
   }
   return reactor;
 }

@@ -5,7 +5,9 @@
 namespace tensord::rpc {
 
 absl::Status CallRegistry::Refusal() const {
-  return Error(Reason::kDraining).With("grace", absl::FormatDuration(grace_)).RetryAfterMs(absl::ToInt64Milliseconds(grace_) + 1000);
+  return Error(Reason::kDraining)
+      .With("grace", absl::FormatDuration(grace_))
+      .RetryAfterMs(absl::ToInt64Milliseconds(grace_) + 1000);
 }
 
 absl::Status CallRegistry::Enter(bool finite) {
@@ -13,7 +15,12 @@ absl::Status CallRegistry::Enter(bool finite) {
   if (draining_) return Refusal();
   if (!finite) return absl::OkStatus();
   if (finite_ >= max_finite_) {
-    return Error(Reason::kQuotaExceeded).With("quota", "calls in flight").With("used", finite_).With("limit", max_finite_).With("requested", 1).RetryAfterMs(100);
+    return Error(Reason::kQuotaExceeded)
+        .With("quota", "calls in flight")
+        .With("used", finite_)
+        .With("limit", max_finite_)
+        .With("requested", 1)
+        .RetryAfterMs(100);
   }
   ++finite_;
   return absl::OkStatus();

@@ -30,7 +30,8 @@ class CallRegistry {
   // `max_finite`: how many finite calls may be open at a time.
   explicit CallRegistry(uint32_t max_finite) : max_finite_(max_finite) {}
 
-  // Lets a finite call (unary, upload, download) in, or a lasting one (stream, watch). Errors: DRAINING; QUOTA_EXCEEDED for too many finite ones.
+  // Lets a finite call (unary, upload, download) in, or a lasting one (stream, watch). Errors: DRAINING; QUOTA_EXCEEDED
+  // for too many finite ones.
   absl::Status Enter(bool finite);
   void Leave(bool finite);
   // Between Enter and Leave: whom to tell. A call that is added while the daemon drains is told at once.
@@ -57,7 +58,8 @@ class CallRegistry {
   std::set<LongCall*> long_calls_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Public ids of sessions by token, for the log, which must not show tokens. Remembers the latest few thousand. Thread safe.
+// Public ids of sessions by token, for the log, which must not show tokens. Remembers the latest few thousand. Thread
+// safe.
 class SessionNames {
  public:
   void Remember(const std::string& token, const std::string& session);

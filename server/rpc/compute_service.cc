@@ -16,7 +16,8 @@ class RefusedMonitor final : public grpc::ServerWriteReactor<v1::MonitorOpsRespo
   void OnDone() override { delete this; }
 };
 
-// Streams are raw: their bytes are parsed here, so that a message that cannot be parsed is refused by name and is not taken for the stream's end.
+// Streams are raw: their bytes are parsed here, so that a message that cannot be parsed is refused by name and is not
+// taken for the stream's end.
 using Base = v1::Compute::WithCallbackMethod_Execute<v1::Compute::WithRawCallbackMethod_Stream<
     v1::Compute::WithCallbackMethod_RegisterProgram<v1::Compute::WithCallbackMethod_UnregisterProgram<
         v1::Compute::WithCallbackMethod_ListOps<v1::Compute::WithCallbackMethod_MonitorOps<v1::Compute::Service>>>>>>;
@@ -31,10 +32,11 @@ class ComputeService final : public Base {
       absl::StatusOr<ExecuteRequest> execute = wire::FromProto(*request);
       if (!execute.ok()) return answer.Finish(execute.status());
       const Caller caller = answer.caller();
-      services_.engine.Execute(caller, *std::move(execute), [response, answer = std::move(answer)](absl::StatusOr<ExecuteResponse> done) mutable {
-        if (done.ok()) *response = wire::ToProto(*done);
-        answer.Finish(done.status());
-      });
+      services_.engine.Execute(caller, *std::move(execute),
+                               [response, answer = std::move(answer)](absl::StatusOr<ExecuteResponse> done) mutable {
+                                 if (done.ok()) *response = wire::ToProto(*done);
+                                 answer.Finish(done.status());
+                               });
     });
   }
 
@@ -42,34 +44,39 @@ class ComputeService final : public Base {
     return StartStream(services_, context);
   }
 
-  grpc::ServerUnaryReactor* RegisterProgram(grpc::CallbackServerContext* context, const v1::RegisterProgramRequest* request,
+  grpc::ServerUnaryReactor* RegisterProgram(grpc::CallbackServerContext* context,
+                                            const v1::RegisterProgramRequest* request,
                                             v1::RegisterProgramResponse* response) override {
-    return AnswerNow(services_, context, "Compute/RegisterProgram", [this, request, response](const Caller& caller) -> absl::Status {
-      TENSORD_ASSIGN_OR_RETURN(wire::RegisterProgramRequest program, wire::FromProto(*request));
-      TENSORD_ASSIGN_OR_RETURN(const RegisterProgramResponse registered,
-                               services_.engine.RegisterProgram(caller, program.id, std::move(program.program)));
-      *response = wire::ToProto(registered);
-      return absl::OkStatus();
-    });
+    return AnswerNow(
+        services_, context, "Compute/RegisterProgram", [this, request, response](const Caller& caller) -> absl::Status {
+          TENSORD_ASSIGN_OR_RETURN(wire::RegisterProgramRequest program, wire::FromProto(*request));
+          TENSORD_ASSIGN_OR_RETURN(const RegisterProgramResponse registered,
+                                   services_.engine.RegisterProgram(caller, program.id, std::move(program.program)));
+          *response = wire::ToProto(registered);
+          return absl::OkStatus();
+        });
   }
 
-  grpc::ServerUnaryReactor* UnregisterProgram(grpc::CallbackServerContext* context, const v1::UnregisterProgramRequest* request,
+  grpc::ServerUnaryReactor* UnregisterProgram(grpc::CallbackServerContext* context,
+                                              const v1::UnregisterProgramRequest* request,
                                               v1::UnregisterProgramResponse* response) override {
-    return AnswerNow(services_, context, "Compute/UnregisterProgram", [this, request, response](const Caller& caller) -> absl::Status {
-      TENSORD_ASSIGN_OR_RETURN(const uint64_t id, wire::FromProto(*request));
-      response->Clear();
-      return services_.engine.UnregisterProgram(caller, id);
-    });
+    return AnswerNow(services_, context, "Compute/UnregisterProgram",
+                     [this, request, response](const Caller& caller) -> absl::Status {
+                       TENSORD_ASSIGN_OR_RETURN(const uint64_t id, wire::FromProto(*request));
+                       response->Clear();
+                       return services_.engine.UnregisterProgram(caller, id);
+                     });
   }
 
   grpc::ServerUnaryReactor* ListOps(grpc::CallbackServerContext* context, const v1::ListOpsRequest* request,
                                     v1::ListOpsResponse* response) override {
-    return AnswerNow(services_, context, "Compute/ListOps", [this, request, response](const Caller& caller) -> absl::Status {
-      TENSORD_ASSIGN_OR_RETURN(const std::string prefix, wire::FromProto(*request));
-      TENSORD_ASSIGN_OR_RETURN(const std::vector<OpDescription> ops, services_.engine.ListOps(caller, prefix));
-      *response = wire::ToProto(ops);
-      return absl::OkStatus();
-    });
+    return AnswerNow(
+        services_, context, "Compute/ListOps", [this, request, response](const Caller& caller) -> absl::Status {
+          TENSORD_ASSIGN_OR_RETURN(const std::string prefix, wire::FromProto(*request));
+          TENSORD_ASSIGN_OR_RETURN(const std::vector<OpDescription> ops, services_.engine.ListOps(caller, prefix));
+          *response = wire::ToProto(ops);
+          return absl::OkStatus();
+        });
   }
 
   grpc::ServerWriteReactor<v1::MonitorOpsResponse>* MonitorOps(grpc::CallbackServerContext* context,
@@ -86,6 +93,8 @@ class ComputeService final : public Base {
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeComputeService(Services& services) { return std::make_unique<ComputeService>(services); }
+std::unique_ptr<grpc::Service> MakeComputeService(Services& services) {
+  return std::make_unique<ComputeService>(services);
+}
 
 }  // namespace tensord::rpc

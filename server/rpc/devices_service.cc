@@ -12,12 +12,15 @@
 namespace tensord::rpc {
 namespace {
 
-// Samples at an interval, until the client or the daemon ends it. A slow reader gets fewer samples: the next one is due an interval after the last was
-// taken by the transport. Callbacks reach the reactor through `link_`, because an alarm may fire after the call's end.
+// Samples at an interval, until the client or the daemon ends it. A slow reader gets fewer samples: the next one is due
+// an interval after the last was taken by the transport. Callbacks reach the reactor through `link_`, because an alarm
+// may fire after the call's end.
 class WatchReactor final : public grpc::ServerWriteReactor<v1::WatchDevicesResponse>, public LongCall {
  public:
   WatchReactor(Services& services, grpc::CallbackServerContext* context, const v1::WatchDevicesRequest& request)
-      : services_(services), scope_(services, *context, "Devices/WatchDevices", /*finite=*/false), link_(std::make_shared<Link<WatchReactor>>(this)) {
+      : services_(services),
+        scope_(services, *context, "Devices/WatchDevices", /*finite=*/false),
+        link_(std::make_shared<Link<WatchReactor>>(this)) {
     absl::StatusOr<wire::DeviceWatch> watch = wire::FromProto(request);
     if (!scope_.admission().ok() || !watch.ok()) {
       EndCall(scope_.admission().ok() ? watch.status() : scope_.admission());
@@ -59,7 +62,8 @@ class WatchReactor final : public grpc::ServerWriteReactor<v1::WatchDevicesRespo
 
  private:
   void Sample() {
-    absl::StatusOr<ListDevicesResponse> list = services_.engine.ListDevices(scope_.caller(), watch_.query.devices, watch_.query.with_holders);
+    absl::StatusOr<ListDevicesResponse> list =
+        services_.engine.ListDevices(scope_.caller(), watch_.query.devices, watch_.query.with_holders);
     absl::MutexLock lock(&mutex_);
     if (finished_ || writing_) return;
     if (!list.ok() && !end_.has_value()) end_ = list.status();
@@ -98,12 +102,14 @@ class DevicesService final : public v1::Devices::CallbackService {
 
   grpc::ServerUnaryReactor* ListDevices(grpc::CallbackServerContext* context, const v1::ListDevicesRequest* request,
                                         v1::ListDevicesResponse* response) override {
-    return AnswerNow(services_, context, "Devices/ListDevices", [this, request, response](const Caller& caller) -> absl::Status {
-      TENSORD_ASSIGN_OR_RETURN(const wire::DeviceQuery query, wire::FromProto(*request));
-      TENSORD_ASSIGN_OR_RETURN(const ListDevicesResponse list, services_.engine.ListDevices(caller, query.devices, query.with_holders));
-      *response = wire::ToProto(list);
-      return absl::OkStatus();
-    });
+    return AnswerNow(
+        services_, context, "Devices/ListDevices", [this, request, response](const Caller& caller) -> absl::Status {
+          TENSORD_ASSIGN_OR_RETURN(const wire::DeviceQuery query, wire::FromProto(*request));
+          TENSORD_ASSIGN_OR_RETURN(const ListDevicesResponse list,
+                                   services_.engine.ListDevices(caller, query.devices, query.with_holders));
+          *response = wire::ToProto(list);
+          return absl::OkStatus();
+        });
   }
 
   grpc::ServerWriteReactor<v1::WatchDevicesResponse>* WatchDevices(grpc::CallbackServerContext* context,
@@ -113,12 +119,13 @@ class DevicesService final : public v1::Devices::CallbackService {
 
   grpc::ServerUnaryReactor* TrimMemory(grpc::CallbackServerContext* context, const v1::TrimMemoryRequest* request,
                                        v1::TrimMemoryResponse* response) override {
-    return AnswerNow(services_, context, "Devices/TrimMemory", [this, request, response](const Caller& caller) -> absl::Status {
-      TENSORD_ASSIGN_OR_RETURN(const std::vector<std::string> devices, wire::FromProto(*request));
-      TENSORD_ASSIGN_OR_RETURN(const uint64_t released, services_.engine.TrimMemory(caller, devices));
-      *response = wire::TrimMemoryResponseToProto(released);
-      return absl::OkStatus();
-    });
+    return AnswerNow(services_, context, "Devices/TrimMemory",
+                     [this, request, response](const Caller& caller) -> absl::Status {
+                       TENSORD_ASSIGN_OR_RETURN(const std::vector<std::string> devices, wire::FromProto(*request));
+                       TENSORD_ASSIGN_OR_RETURN(const uint64_t released, services_.engine.TrimMemory(caller, devices));
+                       *response = wire::TrimMemoryResponseToProto(released);
+                       return absl::OkStatus();
+                     });
   }
 
  private:
@@ -127,6 +134,8 @@ class DevicesService final : public v1::Devices::CallbackService {
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeDevicesService(Services& services) { return std::make_unique<DevicesService>(services); }
+std::unique_ptr<grpc::Service> MakeDevicesService(Services& services) {
+  return std::make_unique<DevicesService>(services);
+}
 
 }  // namespace tensord::rpc

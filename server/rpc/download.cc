@@ -11,15 +11,19 @@
 namespace tensord::rpc {
 namespace {
 
-// One thread at a time makes chunks (`making_`): the one that found room. It makes the next chunk while the transport takes the last, puts it into `next_` and
-// leaves; OnWriteDone sends it and goes on. The source is touched by the making thread alone.
+// One thread at a time makes chunks (`making_`): the one that found room. It makes the next chunk while the transport
+// takes the last, puts it into `next_` and leaves; OnWriteDone sends it and goes on. The source is touched by the
+// making thread alone.
 //
-// The engine may answer long after the client has gone, so its callback reaches the reactor through `link_`. End of life: `end_` says how the call ends, Pump
-// calls Finish once no write is under way and nothing is being made, gRPC then calls OnDone.
+// The engine may answer long after the client has gone, so its callback reaches the reactor through `link_`. End of
+// life: `end_` says how the call ends, Pump calls Finish once no write is under way and nothing is being made, gRPC
+// then calls OnDone.
 class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public LongCall {
  public:
   DownloadReactor(Services& services, grpc::CallbackServerContext* context)
-      : services_(services), scope_(services, *context, "Tensors/Download", /*finite=*/true), link_(std::make_shared<Link<DownloadReactor>>(this)) {}
+      : services_(services),
+        scope_(services, *context, "Tensors/Download", /*finite=*/true),
+        link_(std::make_shared<Link<DownloadReactor>>(this)) {}
 
   void Start(const grpc::ByteBuffer& bytes) {
     const absl::Status status = scope_.admission().ok() ? Decode(bytes) : scope_.admission();
@@ -28,17 +32,10 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
       return;
     }
     services_.calls.Add(this);
-    // Nothing of the reactor is used below this line: it may end at any moment from here on.
-    auto ask = [&services = services_, caller = scope_.caller(), request = call_.request, link = link_] {
-      services.engine.Download(caller, request, [link](absl::StatusOr<std::unique_ptr<DownloadSource>> source) {
-        link->With([&](DownloadReactor& download) { download.Begin(std::move(source)); });
-      });
-    };
-    if (scope_.caller().after == 0) {
-      ask();
-    } else {
-      services_.waiters.Run(std::move(ask));
-    }
+    services_.engine.Download(scope_.caller(), call_.request,
+                              [link = link_](absl::StatusOr<std::unique_ptr<DownloadSource>> source) {
+                                link->With([&](DownloadReactor& download) { download.Begin(std::move(source)); });
+                              });
   }
 
   void OnWriteDone(bool ok) override {
@@ -118,7 +115,9 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     }
   }
 
-  bool MayMake() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return begun_ && !finished_ && !end_.has_value() && !next_.has_value(); }
+  bool MayMake() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return begun_ && !finished_ && !end_.has_value() && !next_.has_value();
+  }
 
   // The making thread alone. At least one byte is left.
   absl::StatusOr<grpc::ByteBuffer> Make() {
@@ -128,7 +127,10 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     size_t have = 0;
     while (have < size) {
       TENSORD_ASSIGN_OR_RETURN(const size_t got, source_->Read({data + have, size - have}));
-      if (got == 0) return Error(Reason::kInternal).With("id", "download-short").With("cause", StrCat(left_ - have, " bytes missing at the end"));
+      if (got == 0)
+        return Error(Reason::kInternal)
+            .With("id", "download-short")
+            .With("cause", StrCat(left_ - have, " bytes missing at the end"));
       have += got;
     }
     const uint64_t offset = call_.request.offset + source_->total() - left_;
@@ -180,7 +182,8 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
 }  // namespace
 
-grpc::ServerWriteReactor<grpc::ByteBuffer>* StartDownload(Services& services, grpc::CallbackServerContext* context, const grpc::ByteBuffer& request) {
+grpc::ServerWriteReactor<grpc::ByteBuffer>* StartDownload(Services& services, grpc::CallbackServerContext* context,
+                                                          const grpc::ByteBuffer& request) {
   auto* const reactor = new DownloadReactor(services, context);
   reactor->Start(request);
   return reactor;

@@ -6,6 +6,7 @@
 namespace tensord::rpc {
 
 // A start, then chunks. At most one chunk is made ahead of the one that the transport is taking.
-grpc::ServerWriteReactor<grpc::ByteBuffer>* StartDownload(Services& services, grpc::CallbackServerContext* context, const grpc::ByteBuffer& request);
+grpc::ServerWriteReactor<grpc::ByteBuffer>* StartDownload(Services& services, grpc::CallbackServerContext* context,
+                                                          const grpc::ByteBuffer& request);
 
 }  // namespace tensord::rpc

@@ -24,7 +24,11 @@ namespace {
 constexpr std::string_view kAllowed = "HOST:PORT, [IPV6]:PORT or unix:/path";
 
 absl::Status Invalid(std::string_view text, std::string_view allowed) {
-  return Error(Reason::kFieldInvalid).Say("field", "--listen").With("value", StrCat("\"", text, "\"")).With("allowed", allowed).At("listen");
+  return Error(Reason::kFieldInvalid)
+      .Say("field", "--listen")
+      .With("value", StrCat("\"", text, "\""))
+      .With("allowed", allowed)
+      .At("listen");
 }
 
 // Start-up errors of the operating system are outside the catalogue: no client ever sees one.
@@ -46,7 +50,8 @@ bool IsLoopbackHost(const std::string& host) {
 bool IsHostName(std::string_view host) {
   if (host.empty()) return false;
   for (const char c : host) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
     if (!plain) return false;
   }
   return true;
@@ -100,9 +105,12 @@ absl::Status ProbeTcp(const ListenAddress& address) {
     const int failed = getaddrinfo(host.c_str(), StrCat(address.port).c_str(), &hints, &found);
     if (failed != 0) return Unavailable(address, StrCat("no such host (", gai_strerror(failed), ")"));
     int error = 0;
-    for (const addrinfo* each = found; each != nullptr && error == 0; each = each->ai_next) error = TryBind(each->ai_addr, each->ai_addrlen);
+    for (const addrinfo* each = found; each != nullptr && error == 0; each = each->ai_next)
+      error = TryBind(each->ai_addr, each->ai_addrlen);
     freeaddrinfo(found);
-    if (error == EADDRINUSE) return Unavailable(address, "another process listens there; stop it, or choose another port (port 0 takes a free one)");
+    if (error == EADDRINUSE)
+      return Unavailable(address,
+                         "another process listens there; stop it, or choose another port (port 0 takes a free one)");
     if (error == EACCES) return Unavailable(address, "not permitted; ports below 1024 belong to root");
     if (error == EADDRNOTAVAIL) return Unavailable(address, "this machine has no such address");
     if (error != 0) return Unavailable(address, ErrnoText(error));
@@ -125,7 +133,8 @@ int TryConnect(const std::string& path) {
   return connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
 }
 
-// A lock on the folder, gone with the descriptor: no file is left behind. Whoever keeps it for long only loses the others this protection.
+// A lock on the folder, gone with the descriptor: no file is left behind. Whoever keeps it for long only loses the
+// others this protection.
 ListenGuard LockFolder(const std::string& folder) {
   const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return ListenGuard();
@@ -147,12 +156,15 @@ absl::StatusOr<ListenGuard> ProbeUnix(const ListenAddress& address) {
     if (error == 0 || error == EAGAIN || error == EINPROGRESS) {
       return Unavailable(address, "another daemon answers there; stop it, or choose another path");
     }
-    if (error != ECONNREFUSED) return Unavailable(address, StrCat("a socket is there that cannot be tried: ", ErrnoText(error)));
-    if (unlink(address.path.c_str()) != 0) return Unavailable(address, StrCat("the stale socket there cannot be removed: ", ErrnoText(errno)));
+    if (error != ECONNREFUSED)
+      return Unavailable(address, StrCat("a socket is there that cannot be tried: ", ErrnoText(error)));
+    if (unlink(address.path.c_str()) != 0)
+      return Unavailable(address, StrCat("the stale socket there cannot be removed: ", ErrnoText(errno)));
   } else if (errno != ENOENT) {
     return Unavailable(address, ErrnoText(errno));
   }
-  if (access(folder.c_str(), W_OK | X_OK) != 0) return Unavailable(address, StrCat("folder ", folder, ": ", ErrnoText(errno)));
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    return Unavailable(address, StrCat("folder ", folder, ": ", ErrnoText(errno)));
   return guard;
 }
 
@@ -169,7 +181,8 @@ ListenGuard::~ListenGuard() {
 
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text) {
   ListenAddress address;
-  if (text.starts_with("unix-abstract:") || text.starts_with("unix:@") || text.starts_with(std::string_view("unix:\0", 6))) {
+  if (text.starts_with("unix-abstract:") || text.starts_with("unix:@") ||
+      text.starts_with(std::string_view("unix:\0", 6))) {
     return Invalid(text, "unix:/path; an abstract socket has no file whose mode could keep others out");
   }
   if (text.starts_with("unix:")) {
@@ -179,7 +192,11 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text) {
     if (path.starts_with("//")) path.remove_prefix(2);
     if (path.empty() || path.find('\0') != std::string_view::npos || path.back() == '/') return Invalid(text, kAllowed);
     if (path.size() > kMaxSocketPath) {
-      return Error(Reason::kLimitExceeded).With("limit", "socket path bytes").With("maximum", kMaxSocketPath).With("value", path.size()).At("listen");
+      return Error(Reason::kLimitExceeded)
+          .With("limit", "socket path bytes")
+          .With("maximum", kMaxSocketPath)
+          .With("value", path.size())
+          .At("listen");
     }
     address.path = std::string(path);
     return address;
@@ -195,7 +212,8 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text) {
   const bool known = brackets ? inet_pton(AF_INET6, address.host.c_str(), &v6) == 1 : IsHostName(host);
   if (!known) return Invalid(text, kAllowed);
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-  if (error != std::errc() || end != port.data() + port.size()) return Invalid(text, StrCat(kAllowed, "; PORT is 0 to 65535"));
+  if (error != std::errc() || end != port.data() + port.size())
+    return Invalid(text, StrCat(kAllowed, "; PORT is 0 to 65535"));
   address.loopback = IsLoopbackHost(address.host);
   return address;
 }
@@ -203,7 +221,8 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text) {
 absl::Status RefuseExposed(const ListenAddress& address, bool insecure) {
   if (address.loopback || insecure) return absl::OkStatus();
   return Invalid(address.ToString(),
-                 "localhost, 127.0.0.0/8, [::1] or a Unix socket, because this daemon has no encryption and asks nobody who he is: whoever reaches the "
+                 "localhost, 127.0.0.0/8, [::1] or a Unix socket, because this daemon has no encryption and asks "
+                 "nobody who he is: whoever reaches the "
                  "port owns the devices. Reach it through an SSH tunnel, or add --insecure on a network you trust");
 }
 

@@ -20,10 +20,10 @@ namespace tensord {
 struct ListenAddress {
   enum class Kind { kTcp, kUnix };
   Kind kind = Kind::kTcp;
-  std::string host;         // kTcp: without brackets
-  uint16_t port = 0;        // kTcp; 0: any free one
-  std::string path;         // kUnix
-  bool loopback = false;    // nobody outside this machine reaches it
+  std::string host;       // kTcp: without brackets
+  uint16_t port = 0;      // kTcp; 0: any free one
+  std::string path;       // kUnix
+  bool loopback = false;  // nobody outside this machine reaches it
 
   // "HOST:PORT", "[V6]:PORT", "unix:/path": as it was given, in its plainest spelling.
   std::string ToString() const;
@@ -32,17 +32,20 @@ struct ListenAddress {
 // Bytes of a socket's path that the kernel takes.
 inline constexpr size_t kMaxSocketPath = 107;
 
-// "HOST:PORT" or "unix:/path". Loopback are localhost, 127.0.0.0/8, ::1 and Unix sockets; a host name other than localhost is not, whatever it resolves to.
-// Error: FIELD_INVALID, which says what is allowed (abstract sockets and paths longer than kMaxSocketPath are not).
+// "HOST:PORT" or "unix:/path". Loopback are localhost, 127.0.0.0/8, ::1 and Unix sockets; a host name other than
+// localhost is not, whatever it resolves to. Error: FIELD_INVALID, which says what is allowed (abstract sockets and
+// paths longer than kMaxSocketPath are not).
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text);
 
 // FIELD_INVALID, saying why and what to do, for an address that others than this machine reach, unless `insecure`.
 absl::Status RefuseExposed(const ListenAddress& address, bool insecure);
 
-// The addresses that a server binds for `address`, as gRPC spells them: "localhost" becomes 127.0.0.1 and, where the machine has it, [::1].
+// The addresses that a server binds for `address`, as gRPC spells them: "localhost" becomes 127.0.0.1 and, where the
+// machine has it, [::1].
 std::vector<std::string> BindTargets(const ListenAddress& address);
 
-// Held from the probe until the socket is bound: keeps another daemon that starts at the same moment from taking the same socket path. Movable.
+// Held from the probe until the socket is bound: keeps another daemon that starts at the same moment from taking the
+// same socket path. Movable.
 class ListenGuard {
  public:
   explicit ListenGuard(int fd = -1) : fd_(fd) {}
@@ -54,8 +57,9 @@ class ListenGuard {
   int fd_;
 };
 
-// Looks whether `address` can be bound, so that a failure is told with its cause. A socket file that nobody answers on is removed; any other file is left
-// alone. Error: UNAVAILABLE with a text for the operator (in use, not permitted, no such folder, no such address).
+// Looks whether `address` can be bound, so that a failure is told with its cause. A socket file that nobody answers on
+// is removed; any other file is left alone. Error: UNAVAILABLE with a text for the operator (in use, not permitted, no
+// such folder, no such address).
 absl::StatusOr<ListenGuard> ProbeListenAddress(const ListenAddress& address);
 
 }  // namespace tensord

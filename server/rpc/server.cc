@@ -29,9 +29,11 @@ constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(20);
 // After the grace: for statuses that are on their way.
 constexpr absl::Duration kLastWords = absl::Milliseconds(500);
 
-constexpr const char* kServices[] = {"tensord.v1.Devices", "tensord.v1.Sessions", "tensord.v1.Tensors", "tensord.v1.Compute", "tensord.v1.Models"};
+constexpr const char* kServices[] = {"tensord.v1.Devices", "tensord.v1.Sessions", "tensord.v1.Tensors",
+                                     "tensord.v1.Compute", "tensord.v1.Models"};
 
-// Reflection for this server, or none. Linking the library turns it on for every server of the process, so it is taken out first.
+// Reflection for this server, or none. Linking the library turns it on for every server of the process, so it is taken
+// out first.
 class ReflectionOption final : public grpc::ServerBuilderOption {
  public:
   explicit ReflectionOption(bool on) : on_(on) {}
@@ -69,7 +71,8 @@ class PrivateFiles {
 class GrpcServer final : public Server {
  public:
   GrpcServer(Engine& engine, ServerOptions options) : options_(std::move(options)), services_(engine, options_.limits) {
-    for (auto make : {rpc::MakeDevicesService, rpc::MakeSessionsService, rpc::MakeTensorsService, rpc::MakeComputeService, rpc::MakeModelsService}) {
+    for (auto make : {rpc::MakeDevicesService, rpc::MakeSessionsService, rpc::MakeTensorsService,
+                      rpc::MakeComputeService, rpc::MakeModelsService}) {
       parts_.push_back(make(services_));
     }
   }
@@ -84,7 +87,11 @@ class GrpcServer final : public Server {
       wanted.push_back(address);
     }
     if (wanted.empty()) {
-      return Error(Reason::kFieldInvalid).Say("field", "--listen").With("value", "empty").With("allowed", "at least one address").At("listen");
+      return Error(Reason::kFieldInvalid)
+          .Say("field", "--listen")
+          .With("value", "empty")
+          .With("allowed", "at least one address")
+          .At("listen");
     }
     std::vector<ListenGuard> guards;
     for (const ListenAddress& address : wanted) {
@@ -155,20 +162,24 @@ class GrpcServer final : public Server {
     builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   }
 
-  // A host name that stands for several addresses gets the same port on each, which gRPC cannot choose by itself: ports are then known only after the start.
+  // A host name that stands for several addresses gets the same port on each, which gRPC cannot choose by itself: ports
+  // are then known only after the start.
   static absl::Status AddPorts(grpc::ServerBuilder& builder, const ListenAddress& address, std::vector<int>& ports) {
     const std::vector<std::string> targets = BindTargets(address);
     const bool any_port = address.kind == ListenAddress::Kind::kTcp && address.port == 0;
     // With a port to be chosen one address is enough: localhost is then 127.0.0.1.
     ports.resize(any_port ? 1 : targets.size());
-    for (size_t i = 0; i < ports.size(); ++i) builder.AddListeningPort(targets[i], grpc::InsecureServerCredentials(), &ports[i]);
+    for (size_t i = 0; i < ports.size(); ++i)
+      builder.AddListeningPort(targets[i], grpc::InsecureServerCredentials(), &ports[i]);
     return absl::OkStatus();
   }
 
   absl::Status Bound(const ListenAddress& address, const std::vector<int>& ports) {
     bool all = server_ != nullptr;
     for (const int port : ports) all = all && port > 0;
-    if (!all) return absl::UnavailableError(std::string(StrCat("cannot listen on ", address.ToString(), ": it could not be bound (TENSORD_LOG=debug tells more)")));
+    if (!all)
+      return absl::UnavailableError(std::string(
+          StrCat("cannot listen on ", address.ToString(), ": it could not be bound (TENSORD_LOG=debug tells more)")));
     ListenAddress bound = address;
     if (address.kind == ListenAddress::Kind::kTcp) {
       bound.port = static_cast<uint16_t>(ports[0]);
@@ -176,7 +187,8 @@ class GrpcServer final : public Server {
     } else {
       struct stat info {};
       if (chmod(address.path.c_str(), 0600) != 0 || lstat(address.path.c_str(), &info) != 0) {
-        return absl::UnavailableError(std::string(StrCat("cannot listen on ", address.ToString(), ": ", std::strerror(errno))));  // NOLINT(concurrency-mt-unsafe)
+        return absl::UnavailableError(std::string(StrCat("cannot listen on ", address.ToString(), ": ",
+                                                         std::strerror(errno))));  // NOLINT(concurrency-mt-unsafe)
       }
       sockets_.emplace_back(address.path, info.st_ino);
     }

@@ -1,14 +1,15 @@
-// The daemon's gRPC server: the five services of tensord.v1, health and (on this machine only) reflection, over an Engine.
+// The daemon's gRPC server: the five services of tensord.v1, health and (on this machine only) reflection, over an
+// Engine.
 //
 //   TENSORD_ASSIGN_OR_RETURN(auto server, Server::Start(*engine, {.listen = {"localhost:7070"}}));
 //   puts(server->addresses()[0].c_str());
 //   …
-//   server->BeginDrain(absl::Seconds(5));             // not ready, new calls are refused with DRAINING, open ones go on
-//   server->AwaitCalls(deadline);                     // unary calls and transfers
-//   engine->Shutdown(deadline - absl::Now());         // streams end
-//   server->Stop();                                   // whatever is left ends now
+//   server->BeginDrain(absl::Seconds(5));             // not ready, new calls are refused with DRAINING, open ones go
+//   on server->AwaitCalls(deadline);                     // unary calls and transfers engine->Shutdown(deadline -
+//   absl::Now());         // streams end server->Stop();                                   // whatever is left ends now
 //
-// Thread safe apart from Stop, which is called once, by one thread, and by the destructor where nobody did. No gRPC type appears here.
+// Thread safe apart from Stop, which is called once, by one thread, and by the destructor where nobody did. No gRPC
+// type appears here.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,8 @@ struct ServerOptions {
   std::vector<std::string> listen = {"localhost:7070"};
   // Allows addresses that other machines reach.
   bool insecure = false;
-  // max_message_bytes, max_chunk_bytes, max_requests and the stream's window are held here; the converter (wire::SetLimits) and the engine hold the rest.
+  // max_message_bytes, max_chunk_bytes, max_requests and the stream's window are held here; the converter
+  // (wire::SetLimits) and the engine hold the rest.
   Limits limits;
   // HTTP/2 streams of one connection.
   int max_connection_streams = 256;
@@ -42,8 +44,8 @@ struct ServerOptions {
 
 class Server {
  public:
-  // Listens when it returns. `engine` outlives the server. Errors: FIELD_INVALID, LIMIT_EXCEEDED for an address that cannot be meant or is exposed;
-  // UNAVAILABLE, with a text for the operator, for one that cannot be had.
+  // Listens when it returns. `engine` outlives the server. Errors: FIELD_INVALID, LIMIT_EXCEEDED for an address that
+  // cannot be meant or is exposed; UNAVAILABLE, with a text for the operator, for one that cannot be had.
   static absl::StatusOr<std::unique_ptr<Server>> Start(Engine& engine, ServerOptions options);
   virtual ~Server() = default;
 

@@ -22,12 +22,14 @@ constexpr uint64_t kOutboxBytes = 8 << 20;
 
 uint64_t BytesOf(const ReadReply& reply) { return 64 + (reply.data.has_value() ? reply.data->size() : 0); }
 
-// Three parties: the reader (OnReadDone, one at a time) submits messages; the engine's callbacks fill `outbox_` from any thread, also from inside Submit; the
-// writer sends it. They meet in the fields under mutex_, which is never held while the engine is called.
+// Three parties: the reader (OnReadDone, one at a time) submits messages; the engine's callbacks fill `outbox_` from
+// any thread, also from inside Submit; the writer sends it. They meet in the fields under mutex_, which is never held
+// while the engine is called.
 //
-// Callbacks reach the reactor through `link_`, cut in OnDone, so the engine may call back at any time. End of life: `end_` says how the call ends (a protocol
-// error, the engine's OnEnd, cancellation), or the input has ended and no read is pending; Settle then writes what is left and calls Finish, once no message
-// is being submitted. gRPC completes the open read, calls OnDone, and only there the engine's stream is closed.
+// Callbacks reach the reactor through `link_`, cut in OnDone, so the engine may call back at any time. End of life:
+// `end_` says how the call ends (a protocol error, the engine's OnEnd, cancellation), or the input has ended and no
+// read is pending; Settle then writes what is left and calls Finish, once no message is being submitted. gRPC completes
+// the open read, calls OnDone, and only there the engine's stream is closed.
 class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>, public LongCall {
  public:
   StreamReactor(Services& services, grpc::CallbackServerContext* context)
@@ -43,7 +45,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     }
     // The client learns at once that the call has been taken, before there is anything to say.
     StartSendInitialMetadata();
-    absl::StatusOr<std::unique_ptr<InstructionStream>> opened = services_.engine.OpenStream(scope_.caller(), std::make_shared<Listener>(link_));
+    absl::StatusOr<std::unique_ptr<InstructionStream>> opened =
+        services_.engine.OpenStream(scope_.caller(), std::make_shared<Listener>(link_));
     if (!opened.ok()) {
       EndCall(opened.status());
       return;
@@ -285,8 +288,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   uint64_t newest_ ABSL_GUARDED_BY(mutex_) = 0;        // highest sequence submitted on this stream
   uint64_t pending_reads_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<Sent> sent_ ABSL_GUARDED_BY(mutex_);
-  uint64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;  // by the engine
-  uint64_t told_ ABSL_GUARDED_BY(mutex_) = 0;          // to the client
+  uint64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;       // by the engine
+  uint64_t told_ ABSL_GUARDED_BY(mutex_) = 0;               // to the client
   uint64_t owed_instructions_ ABSL_GUARDED_BY(mutex_) = 0;  // acknowledged and not told
   uint64_t owed_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool alarm_set_ ABSL_GUARDED_BY(mutex_) = false;
@@ -308,7 +311,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
 }  // namespace
 
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartStream(Services& services, grpc::CallbackServerContext* context) {
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartStream(Services& services,
+                                                                         grpc::CallbackServerContext* context) {
   auto* const reactor = new StreamReactor(services, context);
   reactor->Start();
   return reactor;

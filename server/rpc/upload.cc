@@ -15,11 +15,13 @@ namespace {
 constexpr uint64_t kReportBytes = 64 << 20;
 constexpr absl::Duration kReportTime = absl::Seconds(1);
 
-// Two activities: reading (OnReadDone, one at a time, the only one that touches the sink) and writing responses. They meet in the fields under mutex_.
-// A response that has not been taken by the transport is overwritten by the next: only the latest counts.
+// Two activities: reading (OnReadDone, one at a time, the only one that touches the sink) and writing responses. They
+// meet in the fields under mutex_. A response that has not been taken by the transport is overwritten by the next: only
+// the latest counts.
 //
-// End of life: `end_` says how the call ends, Settle calls Finish once no message is being taken and no write is under way, gRPC then completes what read is still open and calls OnDone.
-// The sink goes before the client learns of the end, so that its next Upload of the handle finds the place free.
+// End of life: `end_` says how the call ends, Settle calls Finish once no message is being taken and no write is under
+// way, gRPC then completes what read is still open and calls OnDone. The sink goes before the client learns of the end,
+// so that its next Upload of the handle finds the place free.
 class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>, public LongCall {
  public:
   UploadReactor(Services& services, grpc::CallbackServerContext* context)
@@ -102,10 +104,12 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   }
 
   absl::Status Write(uint64_t offset, absl::Span<const std::string_view> pieces, std::optional<uint64_t> checksum) {
-    if (checksum_ != Checksum::kNone && !checksum.has_value()) return OutOfOrder("checksum", "missing", "one in every chunk, as start announced");
+    if (checksum_ != Checksum::kNone && !checksum.has_value())
+      return OutOfOrder("checksum", "missing", "one in every chunk, as start announced");
     TENSORD_RETURN_IF_ERROR(sink_->Write(offset, pieces, checksum));
     const uint64_t received = sink_->received();
-    if (!sink_->complete() && (received - reported_ >= kReportBytes || absl::Now() - reported_at_ >= kReportTime)) Report(received);
+    if (!sink_->complete() && (received - reported_ >= kReportBytes || absl::Now() - reported_at_ >= kReportTime))
+      Report(received);
     return absl::OkStatus();
   }
 
@@ -191,7 +195,8 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
 }  // namespace
 
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartUpload(Services& services, grpc::CallbackServerContext* context) {
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartUpload(Services& services,
+                                                                         grpc::CallbackServerContext* context) {
   return new UploadReactor(services, context);
 }
 

@@ -1,0 +1,194 @@
+// tensord, the daemon: reads flags, puts devices, engine and server together, waits for a signal, takes them apart.
+#include <malloc.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "kernels/core/text.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/emulated/emulated_backend.h"
+#include "proto/wire/config.h"
+#include "server/engine/local_engine.h"
+#include "server/flags.h"
+#include "server/memory/memory.h"
+#include "server/observe/log.h"
+#include "server/rpc/server.h"
+
+namespace tensord {
+namespace {
+
+constexpr std::string_view kVersion = TENSORD_VERSION;
+constexpr std::string_view kNoCuda = "no CUDA device: this build has no CUDA backend (TENSORD_CUDA=" TENSORD_CUDA_CHOICE
+                                     "); --emulate-cuda stands in for one";
+constexpr int kBadFlags = 2;
+constexpr int kCannotStart = 1;
+
+// libgomp reads GOMP_SPINCOUNT while it is loaded. By default its idle threads spin for milliseconds, which takes half
+// a core from the transport; so the process sets it and executes itself again, once, unless the operator has chosen.
+void ExecuteAgainWithShortSpin(char** argv) {
+  if (getenv("GOMP_SPINCOUNT") != nullptr || getenv("OMP_WAIT_POLICY") != nullptr)
+    return;                              // NOLINT(concurrency-mt-unsafe)
+  setenv("GOMP_SPINCOUNT", "10000", 0);  // NOLINT(concurrency-mt-unsafe)
+  execv("/proc/self/exe", argv);
+  // Without /proc the daemon only runs a little slower.
+}
+
+// Buffers of messages are freed and wanted again all the time: the allocator keeps them, and does not fault them in
+// anew. Tensors are not affected: their pool maps and unmaps memory itself.
+void TuneAllocator() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 2'000'000'000);
+  mallopt(M_TOP_PAD, 64 << 20);
+}
+
+std::string VersionText() { return StrCat("tensord ", kVersion, "\nprotocol 1\nbackends cpu, emulated\n", kNoCuda); }
+
+// The memory of a device from bottom to top: raw, pool, statistics, limit.
+EngineDevice Assemble(std::unique_ptr<Backend> backend, size_t limit_bytes) {
+  EngineDevice device;
+  device.stack.push_back(MakeCachingPool(backend->memory()));
+  device.stack.push_back(MakeStatistics(*device.stack.back()));
+  device.stack.push_back(MakeLimit(*device.stack.back(), backend->Info().id.ToString(), limit_bytes));
+  device.backend = std::move(backend);
+  return device;
+}
+
+// 80 % of what the process may have: the rest is for the daemon itself and its neighbours.
+size_t DefaultCpuLimit(Backend& cpu) { return static_cast<size_t>(cpu.memory().Stats().total) / 5 * 4; }
+
+size_t LimitOf(const DaemonFlags& flags, DeviceId id, size_t otherwise) {
+  const auto found = flags.memory_limits.find(id);
+  return found == flags.memory_limits.end() ? otherwise : found->second;
+}
+
+void Announce(const Backend& backend, size_t limit_bytes, size_t total) {
+  const DeviceInfo& info = backend.Info();
+  LogInfo("device", {{"name", info.id.ToString()},
+                     {"model", info.model},
+                     {"units", info.compute_units.has_value() ? StrCat(*info.compute_units) : ""},
+                     {"features", StrJoin(info.features, ",")},
+                     {"memory", SizeText(total)},
+                     {"limit", limit_bytes == 0 ? "none" : SizeText(limit_bytes)},
+                     {"emulated", info.emulated ? "yes" : ""}});
+}
+
+std::vector<EngineDevice> MakeDevices(const DaemonFlags& flags) {
+  std::vector<EngineDevice> emulated;
+  for (uint32_t i = 0; i < flags.emulated_devices; ++i) {
+    const size_t limit = LimitOf(flags, {DeviceKind::kCuda, i}, 0);
+    emulated.push_back(Assemble(MakeEmulatedBackend({.index = i, .memory_bytes = flags.emulated_bytes}), limit));
+  }
+  // Made last, so that its threads and instruction set are those of the flags.
+  CpuOptions options;
+  options.threads = flags.threads;
+  options.isa = flags.isa;
+  std::unique_ptr<Backend> cpu = MakeCpuBackend(std::move(options));
+  const size_t limit = LimitOf(flags, {}, DefaultCpuLimit(*cpu));
+  std::vector<EngineDevice> devices;
+  devices.push_back(Assemble(std::move(cpu), limit));
+  for (EngineDevice& device : emulated) devices.push_back(std::move(device));
+
+  for (const EngineDevice& device : devices) {
+    Backend& backend = *device.backend;
+    Announce(backend, LimitOf(flags, backend.Info().id, backend.Info().id == DeviceId{} ? limit : 0),
+             static_cast<size_t>(backend.memory().Stats().total));
+  }
+  LogInfo(kNoCuda);
+  for (const auto& [id, bytes] : flags.memory_limits) {
+    if (id.kind == DeviceKind::kCuda && id.index >= flags.emulated_devices) {
+      LogWarning("a memory limit names a device that is not there", {{"device", id.ToString()}});
+    }
+  }
+  return devices;
+}
+
+sigset_t StopSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  return set;
+}
+
+// Takes the daemon apart while the main thread listens for a second signal: not ready, no new calls; what is open may
+// end by itself within the grace.
+void ShutDown(Server& server, LocalEngine& engine, absl::Duration grace) {
+  const absl::Time deadline = absl::Now() + grace;
+  server.BeginDrain(grace);
+  if (!server.AwaitCalls(deadline)) LogWarning("calls are still open after the grace and are ended");
+  engine.Shutdown(std::max(deadline - absl::Now(), absl::ZeroDuration()));
+  server.Stop();
+}
+
+int Run(const DaemonFlags& flags) {
+  // Blocked before any thread is made, so that only the main thread takes them.
+  sigset_t waited = StopSignals();
+  sigaddset(&waited, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &waited, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+
+  wire::SetDaemonVersion(kVersion);
+  wire::SetLimits(flags.server.limits);
+  LogInfo("start", {{"version", std::string(kVersion)}, {"pid", StrCat(getpid())}});
+  EngineOptions options;
+  options.limits = flags.server.limits;
+  options.daemon_version = std::string(kVersion);
+  options.default_lease = flags.lease;
+  options.default_grace = flags.grace;
+  const std::unique_ptr<LocalEngine> engine = LocalEngine::Create(MakeDevices(flags), std::move(options));
+
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(*engine, flags.server);
+  if (!server.ok()) {
+    std::fprintf(stderr, "tensord: %s\n", std::string(server.status().message()).c_str());
+    return server.status().code() == absl::StatusCode::kInvalidArgument ? kBadFlags : kCannotStart;
+  }
+  if (flags.server.insecure)
+    LogWarning("--insecure: no encryption, no authentication; whoever reaches the port owns the devices");
+  for (const std::string& address : (*server)->addresses()) std::printf("listening on %s\n", address.c_str());
+  std::fflush(stdout);
+
+  int signal = 0;
+  do sigwait(&waited, &signal);
+  while (signal == SIGUSR1);
+  LogInfo("stop", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"},
+                   {"grace", absl::FormatDuration(flags.shutdown_grace)}});
+
+  const pthread_t main_thread = pthread_self();
+  std::thread worker([&] {
+    ShutDown(**server, *engine, flags.shutdown_grace);
+    pthread_kill(main_thread, SIGUSR1);
+  });
+  sigwait(&waited, &signal);
+  if (signal != SIGUSR1) {
+    LogWarning("second signal: ending at once");
+    (*server)->RemoveSockets();
+    _exit(128 + signal);
+  }
+  worker.join();
+  LogInfo("stopped");
+  return 0;
+}
+
+}  // namespace
+}  // namespace tensord
+
+int main(int argc, char** argv) {
+  tensord::ExecuteAgainWithShortSpin(argv);
+  tensord::TuneAllocator();
+  tensord::DaemonFlags flags;
+  if (const std::optional<int> code = tensord::ParseFlags(argc, argv, tensord::VersionText(), flags)) return *code;
+  if (const absl::Status status = tensord::ConfigureLog(flags.log); !status.ok()) {
+    std::fprintf(stderr, "tensord: %s\n", std::string(status.message()).c_str());
+    return tensord::kBadFlags;
+  }
+  return tensord::Run(flags);
+}
