@@ -1,33 +1,42 @@
-// Loops of reduce_loops.h. Included by each_isa.inc.
+// The loops of reduce_loops.h.
+#include "kernels/cpu/isa/combine.h"
+#include "kernels/cpu/isa/half_bits.h"
+#include "kernels/cpu/isa/loop_kinds.h"
+#include "kernels/cpu/reduce_loops.h"
+
+namespace tensord::cpu::TENSORD_ISA_NAMESPACE {
+namespace {
 
 template <class T, class U>
-inline U ToLane(T value) {
+inline U ToLane(Stored<T> value) {
   if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
     return static_cast<U>(ToFloat(value));
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return value != 0;
   } else {
     return static_cast<U>(value);
   }
 }
 
 template <class T>
-inline uint8_t ToNonZero(T value) {
+inline uint8_t ToNonZero(Stored<T> value) {
   if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
     return (value.bits & 0x7fffu) != 0;
   } else {
-    return value != T(0);
+    return value != 0;
   }
 }
 
 template <class T, class U, bool kNonZero>
 void Load(void* out, const void* in, int64_t rows, int64_t row_stride, int64_t n, int64_t stride) {
   auto* __restrict to = static_cast<U*>(out);
-  const T* from = static_cast<const T*>(in);
+  const auto* from = static_cast<const Stored<T>*>(in);
   for (int64_t r = 0; r < rows; ++r) {
-    const T* row = from + r * row_stride;
+    const auto* row = from + r * row_stride;
     if (stride == 1) {
       for (int64_t j = 0; j < n; ++j) {
         if constexpr (kNonZero) {
-          to[j] = ToNonZero(row[j]);
+          to[j] = ToNonZero<T>(row[j]);
         } else {
           to[j] = ToLane<T, U>(row[j]);
         }
@@ -35,82 +44,13 @@ void Load(void* out, const void* in, int64_t rows, int64_t row_stride, int64_t n
     } else {
       for (int64_t j = 0; j < n; ++j) {
         if constexpr (kNonZero) {
-          to[j] = ToNonZero(row[j * stride]);
+          to[j] = ToNonZero<T>(row[j * stride]);
         } else {
           to[j] = ToLane<T, U>(row[j * stride]);
         }
       }
     }
     to += n;
-  }
-}
-
-// The arithmetic of one (combine, lane). Integers wrap: they compute unsigned.
-template <Combine kCombine, class A>
-struct Arithmetic {
-  static A Identity() {
-    if constexpr (kCombine == Combine::kSum) {
-      return A(0);
-    } else if constexpr (kCombine == Combine::kProd) {
-      return A(1);
-    } else if constexpr (kCombine == Combine::kMax) {
-      return std::numeric_limits<A>::has_infinity ? -std::numeric_limits<A>::infinity() : std::numeric_limits<A>::lowest();
-    } else {
-      return std::numeric_limits<A>::has_infinity ? std::numeric_limits<A>::infinity() : std::numeric_limits<A>::max();
-    }
-  }
-  static A Apply(A a, A b) {
-    if constexpr (kCombine == Combine::kSum || kCombine == Combine::kProd) {
-      if constexpr (std::is_integral_v<A>) {
-        using W = std::make_unsigned_t<A>;
-        const W x = static_cast<W>(a);
-        const W y = static_cast<W>(b);
-        return static_cast<A>(kCombine == Combine::kSum ? static_cast<W>(x + y) : static_cast<W>(x * y));
-      } else {
-        return kCombine == Combine::kSum ? a + b : a * b;
-      }
-    } else if constexpr (std::is_integral_v<A>) {
-      if constexpr (kCombine == Combine::kMax) {
-        return b > a ? b : a;
-      } else {
-        return b < a ? b : a;
-      }
-    } else if constexpr (kCombine == Combine::kMax) {
-      return (b > a) | (b != b) ? b : a;
-    } else {
-      return (b < a) | (b != b) ? b : a;
-    }
-  }
-  static bool Beats(A a, A b) {
-    if constexpr (std::is_integral_v<A>) {
-      return kCombine == Combine::kMax ? a > b : a < b;
-    } else {
-      const bool better = kCombine == Combine::kMax ? a > b : a < b;
-      return better | ((a != a) & (b == b));
-    }
-  }
-};
-
-// n elements in kCount interleaved sums, which then join as a tree.
-template <Combine kCombine, class A, class U, int kCount>
-inline A Interleaved(const U* x, int64_t n) {
-  using Op = Arithmetic<kCombine, U>;
-  U sums[kCount];
-  for (int l = 0; l < kCount; ++l) sums[l] = Op::Identity();
-  int64_t i = 0;
-  for (; i + kCount <= n; i += kCount) {
-    for (int l = 0; l < kCount; ++l) sums[l] = Op::Apply(sums[l], x[i + l]);
-  }
-  for (int l = 0; i + l < n; ++l) sums[l] = Op::Apply(sums[l], x[i + l]);
-  if constexpr (std::is_same_v<A, U>) {
-    for (int half = kCount / 2; half > 0; half /= 2) {
-      for (int l = 0; l < half; ++l) sums[l] = Op::Apply(sums[l], sums[l + half]);
-    }
-    return sums[0];
-  } else {
-    A total = 0;
-    for (int l = 0; l < kCount; ++l) total += sums[l];
-    return total;
   }
 }
 
@@ -276,8 +216,7 @@ void AddReal(ReduceLoops& loops, Lane lane) {
   loops.square[static_cast<int>(lane)] = &Square<U>;
 }
 
-inline ReduceLoops MakeReduceLoops() {
-  ReduceLoops loops;
+void Fill(ReduceLoops& loops) {
   AddNarrow<bool>(loops);
   AddNarrow<int8_t>(loops);
   AddNarrow<int16_t>(loops);
@@ -309,5 +248,17 @@ inline ReduceLoops MakeReduceLoops() {
   AddCombine<Combine::kSum, int32_t, int64_t>(loops, Lane::kI32);
   AddCombine<Combine::kSum, int64_t, int64_t>(loops, Lane::kI64);
   AddCombine<Combine::kProd, int64_t, int64_t>(loops, Lane::kI64);
-  return loops;
 }
+
+}  // namespace
+
+const ReduceLoops& ReduceTable() {
+  static const ReduceLoops* const kTable = [] {
+    auto* loops = new ReduceLoops();
+    Fill(*loops);
+    return loops;
+  }();
+  return *kTable;
+}
+
+}  // namespace tensord::cpu::TENSORD_ISA_NAMESPACE
