@@ -23,7 +23,7 @@ class Subject {
 
 struct SubjectKind {
   std::string name;  // "InProcess", "Grpc"
-  std::function<std::unique_ptr<Subject>()> make;
+  std::function<std::unique_ptr<Subject>(const EngineOptions& options)> make;
 };
 
 // Devices of every subject: cpu, cuda:0 and cuda:1, emulated, with 64 MiB each.

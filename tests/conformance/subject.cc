@@ -1,0 +1,86 @@
+#include "tests/conformance/subject.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "client/cpp/remote_engine.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/emulated/emulated_backend.h"
+#include "server/memory/memory.h"
+#include "server/rpc/server.h"
+
+namespace tensord::conformance {
+namespace {
+
+constexpr size_t kEmulatedBytes = size_t{64} << 20;
+constexpr uint32_t kEmulatedDevices = 2;
+
+// The stack that main.cc composes: pool, statistics, limit.
+EngineDevice WithStack(std::unique_ptr<Backend> backend, size_t limit) {
+  EngineDevice device{std::move(backend), {}};
+  device.stack.push_back(MakeCachingPool(device.backend->memory()));
+  device.stack.push_back(MakeStatistics(*device.stack.back()));
+  device.stack.push_back(MakeLimit(*device.stack.back(), device.backend->Info().id.ToString(), limit));
+  return device;
+}
+
+class InProcess : public Subject {
+ public:
+  explicit InProcess(const EngineOptions& options) {
+    std::vector<EngineDevice> devices;
+    devices.push_back(WithStack(MakeCpuBackend({}), 0));
+    for (uint32_t i = 0; i < kEmulatedDevices; ++i) {
+      devices.push_back(WithStack(MakeEmulatedBackend({.index = i, .memory_bytes = kEmulatedBytes}), 0));
+    }
+    engine_ = LocalEngine::Create(std::move(devices), options);
+  }
+  Engine& engine() override { return *engine_; }
+  LocalEngine& local() override { return *engine_; }
+
+ private:
+  std::unique_ptr<LocalEngine> engine_;
+};
+
+// The same engine behind the daemon's server, on a Unix socket of its own.
+class ThroughGrpc final : public InProcess {
+ public:
+  explicit ThroughGrpc(const EngineOptions& options) : InProcess(options) {
+    std::string path = (std::filesystem::temp_directory_path() / "tensord-XXXXXX").string();
+    directory_ = mkdtemp(path.data());
+    const std::string address = "unix:" + directory_ + "/socket";
+    auto server = Server::Start(local(), {.listen = {address}, .limits = options.limits});
+    if (!server.ok()) std::abort();
+    server_ = *std::move(server);
+    auto remote = ConnectEngine({.server = address});
+    if (!remote.ok()) std::abort();
+    remote_ = *std::move(remote);
+  }
+  ~ThroughGrpc() override {
+    remote_.reset();
+    local().Shutdown(absl::ZeroDuration());
+    server_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+  Engine& engine() override { return *remote_; }
+
+ private:
+  std::string directory_;
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<Engine> remote_;
+};
+
+}  // namespace
+
+std::vector<SubjectKind> SubjectKinds() {
+  return {
+      {"InProcess", [](const EngineOptions& options) { return std::make_unique<InProcess>(options); }},
+      {"Grpc", [](const EngineOptions& options) { return std::make_unique<ThroughGrpc>(options); }},
+  };
+}
+
+std::vector<std::string> DeviceNames() { return {"cpu", "cuda:0", "cuda:1"}; }
+
+}  // namespace tensord::conformance
