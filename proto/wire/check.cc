@@ -177,8 +177,8 @@ absl::Status CheckInstruction(const v1::Instruction& instruction) {
   TENSORD_RETURN_IF_ERROR(CheckText(instruction.label(), "label"));
   if (instruction.operation_case() == v1::Instruction::kOp) TENSORD_RETURN_IF_ERROR(CheckText(instruction.op(), "op"));
   if (instruction.scalars_size() != 0) {
-    TENSORD_RETURN_IF_ERROR(CheckRepeated(instruction, *instruction.GetDescriptor()->FindFieldByNumber(
-                                                           v1::Instruction::kScalarsFieldNumber)));
+    TENSORD_RETURN_IF_ERROR(CheckRepeated(
+        instruction, *instruction.GetDescriptor()->FindFieldByNumber(v1::Instruction::kScalarsFieldNumber)));
   }
   const int attributes = static_cast<int>(instruction.attributes_case());
   if (attributes == 0) return absl::OkStatus();

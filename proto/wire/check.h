@@ -29,7 +29,8 @@ absl::Status FieldInvalid(std::string_view path, std::string_view value, std::st
 // LIMIT_EXCEEDED at a path.
 absl::Status LimitExceeded(std::string_view limit, uint64_t value, uint64_t maximum, std::string_view path);
 
-// The error of a part of a message, with the part's path put before it ("create.spec" + "." + "shape"). `path` may be empty.
+// The error of a part of a message, with the part's path put before it ("create.spec" + "." + "shape"). `path` may be
+// empty.
 absl::Status Inside(std::string_view path, const absl::Status& status);
 
 }  // namespace tensord::wire

@@ -26,8 +26,8 @@ struct Chunk {
 using UploadPart = std::variant<UploadStart, Chunk>;
 using DownloadPart = std::variant<DownloadBegin, Chunk>;
 
-// Strict. Errors: those of the start; FIELD_INVALID for a message that is both or neither, a chunk without offset or without data; LIMIT_EXCEEDED for one
-// above max_chunk_bytes.
+// Strict. Errors: those of the start; FIELD_INVALID for a message that is both or neither, a chunk without offset or
+// without data; LIMIT_EXCEEDED for one above max_chunk_bytes.
 absl::StatusOr<UploadPart> FromProto(const v1::UploadRequest& proto);
 v1::UploadRequest UploadStartToProto(const UploadStart& start);
 v1::UploadRequest UploadChunkToProto(const Chunk& chunk);

@@ -10,7 +10,8 @@
 namespace tensord::wire {
 namespace {
 
-// One value that readers take without a lock. Old values are kept, because references to them may be in use: a process sets each a few times.
+// One value that readers take without a lock. Old values are kept, because references to them may be in use: a process
+// sets each a few times.
 template <class T>
 class Published {
  public:

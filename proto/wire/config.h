@@ -1,5 +1,5 @@
-// What the converter needs to know of the process it runs in: the daemon's version (for FIELD_UNKNOWN, OP_UNKNOWN, NOT_OFFERED) and the bounds
-// that requests are held to.
+// What the converter needs to know of the process it runs in: the daemon's version (for FIELD_UNKNOWN, OP_UNKNOWN,
+// NOT_OFFERED) and the bounds that requests are held to.
 //
 //   wire::SetDaemonVersion("0.1.0");
 //   wire::SetLimits(options.limits);      // both before the server starts; defaults otherwise

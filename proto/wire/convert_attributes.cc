@@ -1,4 +1,5 @@
-// Attributes of instructions. Which fields an op takes is said by its row in ops.def, and checked here by name for all families alike.
+// Attributes of instructions. Which fields an op takes is said by its row in ops.def, and checked here by name for all
+// families alike.
 #include <string>
 #include <string_view>
 #include <utility>

@@ -182,7 +182,8 @@ absl::StatusOr<InstructionReport> FromProto(const v1::InstructionReport& proto) 
   report.op = FindOp(proto.op());
   report.label = proto.label();
   const auto device = DecodeDevice(proto.device());
-  if (!device) return Error(Reason::kDeviceUnknown).With("device", proto.device()).With("known", "cpu, cuda").At("device");
+  if (!device)
+    return Error(Reason::kDeviceUnknown).With("device", proto.device()).With("known", "cpu, cuda").At("device");
   report.device = *device;
   if (proto.has_error()) report.error = FromRpcStatus(proto.error());
   report.queue_ns = proto.queue_ns();

@@ -1,4 +1,5 @@
-// Programs, Execute, registered programs and the op table (compute.proto, program.proto, attributes.proto). See convert.h; the stream is in stream.h.
+// Programs, Execute, registered programs and the op table (compute.proto, program.proto, attributes.proto). See
+// convert.h; the stream is in stream.h.
 #pragma once
 
 #include <string>
@@ -16,7 +17,8 @@ struct RegisterProgramRequest {
   Program program;
 };
 
-// Requests. An instruction that cannot be decoded is the call's error, with its path ("program.instructions[3].reduce.axes").
+// Requests. An instruction that cannot be decoded is the call's error, with its path
+// ("program.instructions[3].reduce.axes").
 absl::StatusOr<ExecuteRequest> FromProto(const v1::ExecuteRequest& proto);
 v1::ExecuteRequest ToProto(const ExecuteRequest& request);
 absl::StatusOr<RegisterProgramRequest> FromProto(const v1::RegisterProgramRequest& proto);

@@ -107,14 +107,15 @@ void DecodeCapabilities(const v1::DeviceCapabilities& proto, DeviceDescription& 
 
 // Health is a number and a text on the wire, a status here.
 void EncodeHealth(const absl::Status& health, v1::Device* proto) {
-  proto->set_health(health.ok()                                        ? v1::DEVICE_HEALTH_SERVING
+  proto->set_health(health.ok()                                     ? v1::DEVICE_HEALTH_SERVING
                     : ReasonOf(health) == Reason::kDeviceRecovering ? v1::DEVICE_HEALTH_RECOVERING
                                                                     : v1::DEVICE_HEALTH_LOST);
   if (!health.ok()) proto->set_health_message(std::string(health.message()));
 }
 
 absl::Status DecodeHealth(const v1::Device& proto) {
-  if (proto.health() != v1::DEVICE_HEALTH_RECOVERING && proto.health() != v1::DEVICE_HEALTH_LOST) return absl::OkStatus();
+  if (proto.health() != v1::DEVICE_HEALTH_RECOVERING && proto.health() != v1::DEVICE_HEALTH_LOST)
+    return absl::OkStatus();
   const bool lost = proto.health() == v1::DEVICE_HEALTH_LOST;
   ErrorDetails details;
   details.reason = lost ? Reason::kDeviceLost : Reason::kDeviceRecovering;
@@ -230,7 +231,8 @@ absl::StatusOr<DeviceDescription> FromProto(const v1::Device& proto) {
   for (const v1::MemoryHolder& holder : proto.holders()) device.holders.push_back(DecodeHolder<MemoryHolder>(holder));
   DecodeCapabilities(proto.capabilities(), device);
   DecodeTelemetry(proto.telemetry(), device.telemetry);
-  for (const v1::DeviceProcess& process : proto.processes()) device.telemetry.processes.push_back(DecodeProcess(process));
+  for (const v1::DeviceProcess& process : proto.processes())
+    device.telemetry.processes.push_back(DecodeProcess(process));
   device.queued_instructions = proto.queued_instructions();
   return device;
 }

@@ -12,8 +12,8 @@ struct GetModelRequest {
   bool with_program = false;
 };
 
-// Requests. Errors beside the general ones: NOT_OFFERED (sources onnx and program; weights; batching), FEATURE_UNAVAILABLE (repository),
-// LAYER_INVALID is the engine's.
+// Requests. Errors beside the general ones: NOT_OFFERED (sources onnx and program; weights; batching),
+// FEATURE_UNAVAILABLE (repository), LAYER_INVALID is the engine's.
 absl::StatusOr<CreateModelRequest> FromProto(const v1::CreateModelRequest& proto);
 v1::CreateModelRequest ToProto(const CreateModelRequest& request);
 absl::StatusOr<GetModelRequest> FromProto(const v1::GetModelRequest& proto);

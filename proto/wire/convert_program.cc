@@ -172,7 +172,8 @@ absl::StatusOr<ProgramValue> DecodeValue(const v1::Value& proto, const Decoder& 
   }
   // What is known must not overflow by itself.
   if (decoder.strict) {
-    if (const auto bytes = CheckedBytes(value.dtype == Dtype::kNone ? Dtype::kUint8 : value.dtype, known); !bytes.ok()) {
+    if (const auto bytes = CheckedBytes(value.dtype == Dtype::kNone ? Dtype::kUint8 : value.dtype, known);
+        !bytes.ok()) {
       ErrorDetails details = DetailsOf(bytes.status());
       for (auto& [path, description] : details.fields) path = "shape";
       return StatusWithDetails(bytes.status().code(), std::string(bytes.status().message()), details);
@@ -232,7 +233,8 @@ absl::StatusOr<Program> DecodeProgram(const v1::Program& proto, Decoder& decoder
   program.instructions.resize(static_cast<size_t>(proto.instructions_size()));
   for (int i = 0; i < proto.instructions_size(); ++i) {
     Instruction& out = program.instructions[static_cast<size_t>(i)];
-    absl::Status status = DecodeInstruction(proto.instructions(i), OperationOf(proto.instructions(i), table), decoder, out);
+    absl::Status status =
+        DecodeInstruction(proto.instructions(i), OperationOf(proto.instructions(i), table), decoder, out);
     if (status.ok()) continue;
     status = WithMetadata(Inside(InstructionPath(i), status), "instruction", std::to_string(i));
     if (decoder.strict) return status;

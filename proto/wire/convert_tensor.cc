@@ -4,8 +4,8 @@
 
 #include "kernels/core/error.h"
 #include "proto/wire/parts.h"
-#include "proto/wire/upload_start.h"
 #include "proto/wire/status.h"
+#include "proto/wire/upload_start.h"
 
 namespace tensord::wire {
 namespace {
@@ -137,7 +137,8 @@ v1::GetTensorRequest GetTensorRequestToProto(const TensorRef& tensor) {
 
 absl::StatusOr<ListTensorsRequest> FromProto(const v1::ListTensorsRequest& proto) {
   TENSORD_RETURN_IF_ERROR(CheckRequest(proto));
-  return ListTensorsRequest{proto.workspace(), proto.handles(), proto.prefix(), {proto.page_size(), proto.page_token()}};
+  return ListTensorsRequest{
+      proto.workspace(), proto.handles(), proto.prefix(), {proto.page_size(), proto.page_token()}};
 }
 
 v1::ListTensorsRequest ToProto(const ListTensorsRequest& request) {

@@ -1,4 +1,5 @@
-// Tensors that exist, by reference and in lists; how uploads and downloads begin (tensor.proto, types.proto). See convert.h; chunks are in chunk.h.
+// Tensors that exist, by reference and in lists; how uploads and downloads begin (tensor.proto, types.proto). See
+// convert.h; chunks are in chunk.h.
 #pragma once
 
 #include <optional>
@@ -31,7 +32,8 @@ struct DownloadBegin {
 };
 
 // Requests.
-// Errors: DTYPE_UNKNOWN, SHAPE_INVALID, LIMIT_EXCEEDED; FIELD_INVALID (sha256 of another length); FEATURE_UNAVAILABLE (segment).
+// Errors: DTYPE_UNKNOWN, SHAPE_INVALID, LIMIT_EXCEEDED; FIELD_INVALID (sha256 of another length); FEATURE_UNAVAILABLE
+// (segment).
 absl::StatusOr<UploadStart> FromProto(const v1::UploadStart& proto);
 v1::UploadStart ToProto(const UploadStart& start);
 absl::StatusOr<DownloadCall> FromProto(const v1::DownloadRequest& proto);

@@ -68,8 +68,9 @@ std::optional<DeviceId> DecodeDevice(const std::string& name);
 
 // ---- instructions and programs (convert_program.cc)
 
-// `op` is what the instruction's operation says. Fills as much of `out` as can be read even where it returns an error: outputs and frees always.
-// Errors: those of CheckInstruction; ATTRIBUTE_INVALID, ARITY_INVALID, NOT_OFFERED, FIELD_INVALID, DATA_INVALID, SCALAR_RANGE; with metadata "op".
+// `op` is what the instruction's operation says. Fills as much of `out` as can be read even where it returns an error:
+// outputs and frees always. Errors: those of CheckInstruction; ATTRIBUTE_INVALID, ARITY_INVALID, NOT_OFFERED,
+// FIELD_INVALID, DATA_INVALID, SCALAR_RANGE; with metadata "op".
 absl::Status DecodeInstruction(const v1::Instruction& proto, const absl::StatusOr<Op>& op, Decoder& decoder,
                                Instruction& out);
 // All but the operation.

@@ -25,7 +25,8 @@ absl::Status PathIs(const absl::Status& status, std::string_view path) {
 absl::StatusOr<TensorType> DecodeType(const v1::TensorSpec& proto) {
   TensorType type;
   type.dtype = DecodeDtype(proto.dtype());
-  if (auto bytes = CheckedBytes(type.dtype, {proto.shape().data(), static_cast<size_t>(proto.shape_size())}); !bytes.ok()) {
+  if (auto bytes = CheckedBytes(type.dtype, {proto.shape().data(), static_cast<size_t>(proto.shape_size())});
+      !bytes.ok()) {
     return PathIs(bytes.status(), "shape");
   }
   type.shape.assign(proto.shape().begin(), proto.shape().end());
@@ -70,9 +71,7 @@ absl::StatusOr<absl::Duration> RequestDuration(const google::protobuf::Duration&
   return DecodeDuration(proto);
 }
 
-Dtype DecodeDtype(int number) {
-  return number > 0 && number < kDtypeCount ? static_cast<Dtype>(number) : Dtype::kNone;
-}
+Dtype DecodeDtype(int number) { return number > 0 && number < kDtypeCount ? static_cast<Dtype>(number) : Dtype::kNone; }
 
 absl::StatusOr<ModelRef> DecodeRef(const v1::ModelRef& proto, const Decoder& decoder) {
   ModelRef ref;
@@ -126,7 +125,8 @@ absl::StatusOr<TensorSpec> DecodeSpec(const v1::TensorSpec& proto) {
   TensorSpec spec;
   TENSORD_ASSIGN_OR_RETURN(spec.type, DecodeType(proto));
   const auto device = DecodeDevice(proto.device());
-  if (!device) return Error(Reason::kDeviceUnknown).With("device", proto.device()).With("known", "cpu, cuda").At("device");
+  if (!device)
+    return Error(Reason::kDeviceUnknown).With("device", proto.device()).With("known", "cpu, cuda").At("device");
   spec.device = *device;
   return spec;
 }

@@ -17,13 +17,17 @@ namespace {
 constexpr char kDomain[] = "tensord";
 constexpr char kTypePrefix[] = "type.googleapis.com/";
 
-// The first `max` bytes, cut before a character that does not fit. Bytes that are no UTF-8, which a proto's string must be, become '?'.
+// The first `max` bytes, cut before a character that does not fit. Bytes that are no UTF-8, which a proto's string must
+// be, become '?'.
 std::string Text(std::string_view text, size_t max = SIZE_MAX) {
   std::string out;
   for (size_t i = 0; i < text.size();) {
     const auto lead = static_cast<unsigned char>(text[i]);
-    size_t n = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3
-               : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+    size_t n = lead < 0x80                   ? 1
+               : lead >= 0xc2 && lead < 0xe0 ? 2
+               : lead >= 0xe0 && lead < 0xf0 ? 3
+               : lead >= 0xf0 && lead < 0xf5 ? 4
+                                             : 0;
     bool good = n != 0 && i + n <= text.size();
     for (size_t k = 1; good && k < n; ++k) good = (static_cast<unsigned char>(text[i + k]) & 0xc0) == 0x80;
     if (good && n == 3) {

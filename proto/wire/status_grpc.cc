@@ -9,7 +9,8 @@
 namespace tensord::wire {
 namespace {
 
-// The trailer is sent as base64 (4/3) and the message percent encoded (up to 3 times its bytes): 4 KiB + 3 KiB, and the rest of the 8 KiB for other keys.
+// The trailer is sent as base64 (4/3) and the message percent encoded (up to 3 times its bytes): 4 KiB + 3 KiB, and the
+// rest of the 8 KiB for other keys.
 constexpr size_t kMaxTrailer = 3072;
 constexpr size_t kMaxMessage = 1024;
 
@@ -19,7 +20,8 @@ grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   const google::rpc::Status rpc = ToRpcStatus(status, kMaxTrailer);
   std::string message = rpc.message();
-  if (message.size() > kMaxMessage) message = ToRpcStatus(absl::Status(status.code(), status.message()), kMaxMessage).message();
+  if (message.size() > kMaxMessage)
+    message = ToRpcStatus(absl::Status(status.code(), status.message()), kMaxMessage).message();
   // A status without a reason carries nothing that code and message do not tell.
   if (rpc.details().empty()) return grpc::Status(static_cast<grpc::StatusCode>(rpc.code()), message);
   return grpc::Status(static_cast<grpc::StatusCode>(rpc.code()), message, rpc.SerializeAsString());
