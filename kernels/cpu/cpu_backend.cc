@@ -68,8 +68,9 @@ bool Takes(TypeRule rule, Dtype dtype) {
 class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(CpuOptions options) : info_(std::move(options.info)), memory_(cpu::MakeRawMemory()) {
-    cpu::SetThreads(options.threads);
-    cpu::UseIsa(options.isa);
+    // Both are the process's, not this object's: a backend that does not say leaves them to one that did.
+    if (options.threads > 0) cpu::SetThreads(options.threads);
+    if (!options.isa.empty()) cpu::UseIsa(options.isa);
     if (info_.model.empty()) info_.model = cpu::ProcessorName();
     if (!info_.compute_units) info_.compute_units = static_cast<uint32_t>(cpu::Threads());
     if (info_.features.empty()) info_.features = cpu::ProcessorFeatures();

@@ -34,30 +34,38 @@ namespace tensord::math {
   TENSORD_HD double Name(double x, double y) { return cname(x, y); }
 
 TENSORD_MATH_1(Acos, acos)
-TENSORD_MATH_1(Acosh, acosh)
 TENSORD_MATH_1(Asin, asin)
-TENSORD_MATH_1(Asinh, asinh)
 TENSORD_MATH_1(Atan, atan)
 TENSORD_MATH_1(Atanh, atanh)
 TENSORD_MATH_1(Cos, cos)
-TENSORD_MATH_1(Cosh, cosh)
 TENSORD_MATH_1(Erf, erf)
 TENSORD_MATH_1(Exp, exp)
 TENSORD_MATH_1(Expm1, expm1)
 TENSORD_MATH_1(Log, log)
 TENSORD_MATH_1(Log10, log10)
-TENSORD_MATH_1(Log1p, log1p)
 TENSORD_MATH_1(Log2, log2)
 TENSORD_MATH_1(Sin, sin)
-TENSORD_MATH_1(Sinh, sinh)
 TENSORD_MATH_1(Tan, tan)
 TENSORD_MATH_1(Tanh, tanh)
 TENSORD_MATH_2(Atan2, atan2)
-TENSORD_MATH_2(Fmod, fmod)
 TENSORD_MATH_2(Hypot, hypot)
 TENSORD_MATH_2(Pow, pow)
+
+// Those that SLEEF 3.5 gets wrong at the ends of their range, under the names of C, and mended below.
+#define TENSORD_MATH_C(cname)                                      \
+  extern "C" float cname##f(float) noexcept TENSORD_SIMD_FUNCTION; \
+  extern "C" double cname(double) noexcept TENSORD_SIMD_FUNCTION;  \
+  TENSORD_HD float C_##cname(float x) { return cname##f(x); }      \
+  TENSORD_HD double C_##cname(double x) { return cname(x); }
+TENSORD_MATH_C(acosh)
+TENSORD_MATH_C(asinh)
+TENSORD_MATH_C(cosh)
+TENSORD_MATH_C(log1p)
+TENSORD_MATH_C(sinh)
+#undef TENSORD_MATH_C
 #undef TENSORD_MATH_1
 #undef TENSORD_MATH_2
+extern "C" double fmod(double, double) noexcept TENSORD_SIMD_FUNCTION;
 
 // Exact ones, which the compiler turns into instructions.
 #ifdef __CUDACC__
@@ -83,6 +91,65 @@ TENSORD_HD double Trunc(double x) { return TENSORD_BUILTIN(trunc)(x); }
 
 template <class T>
 inline constexpr bool kIsFloat = std::is_floating_point_v<T>;
+
+// yes where `choice` holds, no elsewhere: by bits, because a compiler would move calls that only one side needs into a branch, and vectorise nothing.
+template <class T>
+TENSORD_HD T Blend(bool choice, T yes, T no) {
+  using U = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  const U mask = U{0} - static_cast<U>(choice);
+  return __builtin_bit_cast(T, (__builtin_bit_cast(U, yes) & mask) | (__builtin_bit_cast(U, no) & ~mask));
+}
+
+// Large ones: acosh and asinh are ln 2x to the last digit, log1p is the logarithm itself.
+template <class T>
+inline constexpr T kLarge = T(1e9);
+template <class T>
+inline constexpr T kLn2 = T(0.69314718055994530942);
+// Beyond this half of exp(|x|) may still be finite where exp(|x|) is not.
+template <class T>
+inline constexpr T kExpEnd = sizeof(T) == 4 ? T(88) : T(709);
+
+template <class T>
+TENSORD_HD T Acosh(T x) {
+  return Blend(x > kLarge<T>, Log(x) + kLn2<T>, C_acosh(x));
+}
+
+template <class T>
+TENSORD_HD T Asinh(T x) {
+  const T magnitude = Abs(x);
+  return Copysign(Blend(magnitude > kLarge<T>, Log(magnitude) + kLn2<T>, C_asinh(magnitude)), x);
+}
+
+template <class T>
+TENSORD_HD T Cosh(T x) {
+  const T magnitude = Abs(x);
+  const T half = Exp(magnitude * T(0.5));
+  return Blend(magnitude > kExpEnd<T>, half * T(0.5) * half, C_cosh(x));
+}
+
+template <class T>
+TENSORD_HD T Sinh(T x) {
+  const T magnitude = Abs(x);
+  const T half = Exp(magnitude * T(0.5));
+  return Copysign(Blend(magnitude > kExpEnd<T>, half * T(0.5) * half, C_sinh(magnitude)), x);
+}
+
+template <class T>
+TENSORD_HD T Log1p(T x) {
+  return Blend(x > T(1e18), Log(x), C_log1p(x));
+}
+
+// The remainder of a truncated division, exact. SLEEF's is as long as x / y is finite: float goes through double, double through multiples of
+// y that are powers of two times y; the remainder by infinity is x.
+TENSORD_HD float Fmod(float x, float y) { return static_cast<float>(fmod(static_cast<double>(x), static_cast<double>(y))); }
+TENSORD_HD double Fmod(double x, double y) {
+#if defined(TENSORD_VECTOR_MATH) && !defined(__CUDACC__)
+  const double step = y * 0x1p700;
+  return fmod(fmod(fmod(x, step * 0x1p700), step), y);
+#else
+  return fmod(x, y);
+#endif
+}
 
 // The unsigned type in which an integer wraps without undefined behaviour: at least as wide as int, so that promotion to int cannot bring signed
 // overflow back.
