@@ -1,4 +1,5 @@
-// Waits for an engine call that answers by callback: for tests, the CLI and the client library. Never on a thread the engine needs.
+// Waits for an engine call that answers by callback: for tests, the CLI and the client library. Never on a thread the
+// engine needs.
 //
 //   auto response = Await<ExecuteResponse>([&](auto done) { engine.Execute(caller, request, std::move(done)); });
 #pragma once

@@ -29,8 +29,9 @@ class LocalEngine : public Engine {
   // "cpu" must be among the devices. Starts one executor thread a device and one for leases.
   static std::unique_ptr<LocalEngine> Create(std::vector<EngineDevice> devices, EngineOptions options);
 
-  // Refuses new work with DRAINING, waits up to `grace` for what is queued, ends streams, frees everything. Idempotent; the destructor calls it with no grace.
-  // Order: stop accepting, drain streams, close sessions, drain executors, destroy backends.
+  // Refuses new work with DRAINING, waits up to `grace` for what is queued, ends streams, frees everything. Idempotent;
+  // the destructor calls it with no grace. Order: stop accepting, drain streams, close sessions, drain executors,
+  // destroy backends.
   virtual void Shutdown(absl::Duration grace) = 0;
 
   // For tests and health: counts of what is alive now.

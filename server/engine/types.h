@@ -1,5 +1,5 @@
-// The nouns of the engine interface, in domain types: what clients ask for and what the daemon tells. One struct for each message of tensord.v1 that
-// carries meaning; the converter between the two is proto/wire.
+// The nouns of the engine interface, in domain types: what clients ask for and what the daemon tells. One struct for
+// each message of tensord.v1 that carries meaning; the converter between the two is proto/wire.
 //
 // Bytes are bytes, times absl::Time, ids 64-bit handles of a session (0 is never one).
 #pragma once
@@ -65,9 +65,9 @@ struct Quota {
 
 // On whose behalf a call is made: the call's metadata.
 struct Caller {
-  std::string token;         // tensord-session; empty: no session
-  uint64_t after = 0;        // tensord-after; 0: none
-  std::string peer;          // address, for lists and logs
+  std::string token;   // tensord-session; empty: no session
+  uint64_t after = 0;  // tensord-after; 0: none
+  std::string peer;    // address, for lists and logs
   std::string principal = "local";
   absl::Time deadline = absl::InfiniteFuture();
 };
@@ -177,11 +177,11 @@ struct ListDevicesResponse {
 enum class TensorState : uint8_t { kPending = 1, kReady = 2, kOffloaded = 3, kFailed = 4 };
 
 struct TensorInfo {
-  uint64_t id = 0;                  // handle in the calling session, or 0
-  std::vector<std::string> names;   // with workspace
+  uint64_t id = 0;                 // handle in the calling session, or 0
+  std::vector<std::string> names;  // with workspace
   TensorSpec spec;
   TensorState state = TensorState::kPending;
-  absl::Status error;               // with kFailed
+  absl::Status error;  // with kFailed
   uint64_t bytes = 0;
   bool shared_storage = false;
   absl::Time create_time;

@@ -1,0 +1,134 @@
+// Downloads: waits for a tensor, brings it into row-major order, hands out its bytes.
+#include <algorithm>
+#include <utility>
+
+#include "kernels/core/error.h"
+#include "server/engine/planner.h"
+#include "server/engine/upload.h"
+#include "server/engine/values.h"
+
+namespace tensord {
+namespace {
+
+class LocalSource final : public DownloadSource {
+ public:
+  // `tensor` is ready and contiguous.
+  LocalSource(std::shared_ptr<Core> core, TensorInfo info, Ref<Tensor> tensor, uint64_t offset, uint64_t total,
+              TransferSlot slot)
+      : core_(std::move(core)),
+        info_(std::move(info)),
+        tensor_(std::move(tensor)),
+        offset_(offset),
+        total_(total),
+        slot_(std::move(slot)) {}
+
+  const TensorInfo& info() const override { return info_; }
+  uint64_t total() const override { return total_; }
+  absl::StatusOr<size_t> Read(absl::Span<char> out) override {
+    const size_t bytes = static_cast<size_t>(std::min<uint64_t>(out.size(), total_ - done_));
+    const char* from = static_cast<const char*>(tensor_->data()) + offset_ + done_;
+    TENSORD_RETURN_IF_ERROR(tensor_->storage->device()->Read(out.data(), from, bytes));
+    done_ += bytes;
+    return bytes;
+  }
+
+ private:
+  const std::shared_ptr<Core> core_;  // the device outlives the tensor
+  const TensorInfo info_;
+  const Ref<Tensor> tensor_;
+  const uint64_t offset_;
+  const uint64_t total_;
+  uint64_t done_ = 0;
+  const TransferSlot slot_;
+};
+
+// One call of Download from its start to its source.
+class DownloadCall : public RefCounted<DownloadCall> {
+ public:
+  DownloadCall(std::shared_ptr<Core> core, Caller caller, DownloadRequest request,
+               Done<std::unique_ptr<DownloadSource>> done)
+      : core_(std::move(core)), caller_(std::move(caller)), request_(std::move(request)), done_(std::move(done)) {}
+
+  void Start(absl::StatusOr<std::shared_ptr<Session>> session) {
+    absl::Status status = session.status();
+    if (status.ok()) status = Plan(*session);
+    if (!status.ok()) return Finish(status);
+    // Out of the session's mutex: what is ready already answers here and now.
+    Storage* storage = readable_->storage.get();
+    Ref<DownloadCall> self(this);
+    storage->OnDone([self] { self->Ready(); });
+    batch_->Close();
+  }
+
+ private:
+  absl::Status Plan(const std::shared_ptr<Session>& session) {
+    absl::MutexLockMaybe lock(session ? &session->mu : nullptr);
+    if (session && session->ended) return session->end_cause;
+    TENSORD_ASSIGN_OR_RETURN(tensor_, core_->Resolve(request_.tensor, session.get()));
+    if (tensor_->failed()) return tensor_->error();
+    TENSORD_RETURN_IF_ERROR(TransferSlot::Check(session.get(), core_->limits()));
+    const uint64_t bytes = tensor_->bytes();
+    if (request_.offset > bytes) {
+      return Error(Reason::kFieldInvalid)
+          .With("value", request_.offset)
+          .With("allowed", StrCat("0 to ", bytes))
+          .At("offset");
+    }
+    total_ = bytes - request_.offset;
+    if (request_.length > 0) total_ = std::min(total_, request_.length);
+    slot_.emplace(session);
+    const Ref<Tenant> tenant = session ? session->tenant : core_->MakeTenant(caller_.principal, "");
+    batch_ = MakeRef<Batch>(tenant, start_);
+    Planner planner(*core_, {session.get(), tenant, nullptr}, batch_);
+    readable_ = planner.Contiguous(tensor_);
+    planner.Submit();
+    timer_ = CancelAt(*core_, batch_, caller_.deadline,
+                      Error(Reason::kDeadlineExceeded)
+                          .With("after", absl::FormatDuration(caller_.deadline - start_))
+                          .With("stage", "waiting for the tensor"),
+                      [self = Ref<DownloadCall>(this)] { self->Finish(self->batch_->cancel_status()); });
+    return absl::OkStatus();
+  }
+
+  void Ready() {
+    core_->timer.Cancel(timer_);
+    Finish(readable_->failed() ? readable_->error() : absl::OkStatus());
+  }
+
+  void Finish(const absl::Status& status) {
+    Done<std::unique_ptr<DownloadSource>> done;
+    {
+      absl::MutexLock lock(&mu_);
+      if (!done_) return;
+      done = std::move(done_);
+      done_ = nullptr;
+    }
+    if (!status.ok()) return done(status);
+    const auto* id = std::get_if<uint64_t>(&request_.tensor.ref);
+    done(std::make_unique<LocalSource>(core_, core_->Info(*tensor_, id ? *id : 0), readable_, request_.offset, total_,
+                                       *std::move(slot_)));
+  }
+
+  const std::shared_ptr<Core> core_;
+  const Caller caller_;
+  const DownloadRequest request_;
+  const absl::Time start_ = absl::Now();
+  Ref<Tensor> tensor_;
+  Ref<Tensor> readable_;
+  uint64_t total_ = 0;
+  std::optional<TransferSlot> slot_;
+  Ref<Batch> batch_;
+  std::atomic<Timer::Id> timer_{0};
+  absl::Mutex mu_;
+  Done<std::unique_ptr<DownloadSource>> done_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace
+
+void StartDownload(const std::shared_ptr<Core>& core, const Caller& caller, const DownloadRequest& request,
+                   Done<std::unique_ptr<DownloadSource>> done) {
+  auto call = MakeRef<DownloadCall>(core, caller, request, std::move(done));
+  core->EnterAsync(caller, [call](absl::StatusOr<std::shared_ptr<Session>> session) { call->Start(std::move(session)); });
+}
+
+}  // namespace tensord

@@ -1,0 +1,169 @@
+#include "server/engine/storage.h"
+
+#include <utility>
+
+#include "kernels/core/error.h"
+#include "server/engine/device.h"
+
+namespace tensord {
+
+Storage::Storage(Device* device, size_t bytes, Ref<Account> account)
+    : device_(device), bytes_(bytes), origin_(account), holder_(std::move(account)) {}
+
+Storage::Storage(absl::Status error)
+    : state_(State::kFailed), filling_(true), waiters_(Closed()), error_(std::move(error)) {}
+
+Storage::~Storage() {
+  // Whoever was to fill it has been dropped: nobody is left to be told but those who wait.
+  if (!filling_.exchange(true)) {
+    error_ = Error(Reason::kCancelled);
+    Finish(State::kFailed);
+  }
+  FreeMemory();
+}
+
+absl::Status Storage::Allocate() {
+  TENSORD_ASSIGN_OR_RETURN(void* data, device_->Allocate(bytes_, *origin_));
+  data_ = data;
+  {
+    absl::MutexLock lock(&mu_);
+    charged_ = holder_;
+    charged_->Charge(device_->index(), static_cast<int64_t>(bytes_), 1);
+  }
+  allocated_.store(true, std::memory_order_release);
+  return absl::OkStatus();
+}
+
+void Storage::Adopt(Storage& donor) {
+  donor.Uncharge();
+  data_ = std::exchange(donor.data_, nullptr);
+  donor.allocated_.store(false, std::memory_order_release);
+  {
+    absl::MutexLock lock(&mu_);
+    charged_ = holder_;
+    charged_->Charge(device_->index(), static_cast<int64_t>(bytes_), 1);
+  }
+  allocated_.store(true, std::memory_order_release);
+}
+
+void Storage::Uncharge() {
+  absl::MutexLock lock(&mu_);
+  if (!charged_) return;
+  charged_->Charge(device_->index(), -static_cast<int64_t>(bytes_), -1);
+  charged_.reset();
+}
+
+void Storage::FreeMemory() {
+  if (!allocated_.exchange(false, std::memory_order_acq_rel)) return;
+  Uncharge();
+  device_->Deallocate(std::exchange(data_, nullptr), bytes_);
+}
+
+void Storage::Finish(State state) {
+  state_.store(state, std::memory_order_release);
+  Waiter* head = waiters_.exchange(Closed(), std::memory_order_acq_rel);
+  Waiter* first = nullptr;  // the list has the newest in front; tell the oldest first
+  while (head != nullptr) {
+    Waiter* next = head->next;
+    head->next = first;
+    first = head;
+    head = next;
+  }
+  while (first != nullptr) {
+    Waiter* next = first->next;
+    first->done();
+    delete first;
+    first = next;
+  }
+}
+
+void Storage::SetReady() {
+  if (!filling_.exchange(true)) Finish(State::kReady);
+}
+
+void Storage::SetFailed(absl::Status error, uint32_t distance) {
+  if (filling_.exchange(true)) return;
+  FreeMemory();
+  error_ = std::move(error);
+  distance_ = distance;
+  Finish(State::kFailed);
+}
+
+void Storage::OnDone(absl::AnyInvocable<void()> done) {
+  Waiter* head = waiters_.load(std::memory_order_acquire);
+  if (head != Closed()) {
+    auto* waiter = new Waiter{head, std::move(done)};
+    while (true) {
+      if (head == Closed()) {
+        done = std::move(waiter->done);
+        delete waiter;
+        break;
+      }
+      waiter->next = head;
+      if (waiters_.compare_exchange_weak(head, waiter, std::memory_order_acq_rel, std::memory_order_acquire)) return;
+    }
+  }
+  done();
+}
+
+void Storage::MoveCharge(Ref<Account> account) {
+  if (!origin_) return;
+  absl::MutexLock lock(&mu_);
+  holder_ = account ? std::move(account) : origin_;
+  if (!charged_) return;
+  charged_->Charge(device_->index(), -static_cast<int64_t>(bytes_), -1);
+  charged_ = holder_;
+  charged_->Charge(device_->index(), static_cast<int64_t>(bytes_), 1);
+}
+
+Ref<Tensor> Tensor::Make(TensorSpec spec, Ref<Storage> storage, absl::Time now) {
+  auto tensor = MakeRef<Tensor>();
+  tensor->strides = ContiguousStrides(spec.type.shape);
+  tensor->spec = std::move(spec);
+  tensor->storage = std::move(storage);
+  tensor->create_time = now;
+  return tensor;
+}
+
+Ref<Tensor> Tensor::View(TensorSpec spec, const Layout& layout, const Tensor& base, absl::Time now) {
+  auto tensor = MakeRef<Tensor>();
+  tensor->spec = std::move(spec);
+  tensor->strides = layout.strides;
+  tensor->offset = layout.offset;
+  tensor->storage = base.storage;
+  tensor->distance = base.distance + 1;
+  tensor->create_time = now;
+  return tensor;
+}
+
+Ref<Tensor> Tensor::Failed(absl::Status error, absl::Time now) {
+  auto tensor = MakeRef<Tensor>();
+  tensor->storage = MakeRef<Storage>(std::move(error));
+  tensor->create_time = now;
+  return tensor;
+}
+
+Ref<Tensor> Tensor::FailedBy(const Tensor& cause, absl::Time now) {
+  auto tensor = MakeRef<Tensor>();
+  tensor->storage = cause.storage;
+  tensor->distance = cause.distance + 1;
+  tensor->create_time = now;
+  return tensor;
+}
+
+void* Tensor::data() const {
+  auto* base = static_cast<char*>(storage->data());
+  return base == nullptr ? nullptr : base + offset * static_cast<int64_t>(ItemSize(spec.type.dtype));
+}
+
+absl::Status Tensor::error() const { return AddDistance(storage->error(), storage->distance() + distance); }
+
+absl::Status AddDistance(const absl::Status& status, uint32_t steps) {
+  if (steps == 0 || status.ok()) return status;
+  ErrorDetails details = DetailsOf(status);
+  if (!details.origin) return status;
+  details.origin->distance += steps;
+  return StatusWithDetails(status.code(), std::string(status.message()), details);
+}
+
+}  // namespace tensord
