@@ -68,6 +68,8 @@ class RemoteEngine : public Engine {
     });
   }
   absl::StatusOr<std::unique_ptr<InstructionStream>> OpenStream(const Caller& caller, std::shared_ptr<StreamListener> listener) override {
+    // The stream's own call answers nothing until something happens: a session that is not there is told here.
+    TENSORD_RETURN_IF_ERROR(KeepAlive(caller).status());
     return StartStream(connection_, caller, std::move(listener));
   }
   absl::StatusOr<RegisterProgramResponse> RegisterProgram(const Caller& caller, uint64_t id, Program program) override {
