@@ -141,7 +141,10 @@ absl::StatusOr<Dtype> PromoteFirm(const OpRow& row, absl::Span<const OperandType
         continue;
       }
       const Dtype joined = Promote(result, dtype);
-      if (joined == Dtype::kNone) return RefusePair(row, result, dtype);
+      if (joined == Dtype::kNone) {
+        const bool later = FirmDtype(operands.front()) == dtype;  // named in the order of the operands
+        return later ? RefusePair(row, dtype, result) : RefusePair(row, result, dtype);
+      }
       result = joined;
     }
   }

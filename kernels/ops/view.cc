@@ -49,7 +49,7 @@ Layout Permute(const ViewAttributes& attributes, const Layout& input) {
 Layout Slice(const ViewAttributes& attributes, const Layout& input, const Dims& result) {
   Layout out{result, input.strides, input.offset};
   const auto rank = static_cast<int32_t>(input.shape.size());
-  const bool empty = std::find(result.begin(), result.end(), 0) != result.end();
+  const bool empty = NumElements(result) == 0;
   for (size_t i = 0; i < attributes.axes.size(); ++i) {
     const int32_t axis = attributes.axes[i] < 0 ? attributes.axes[i] + rank : attributes.axes[i];
     const int64_t step = attributes.steps.empty() ? 1 : attributes.steps[i];
@@ -112,7 +112,7 @@ Layout Diagonal(const ViewAttributes& attributes, const Layout& input, const Dim
     if (i != first && i != second) out.strides.push_back(input.strides[i]);
   }
   out.strides.push_back(input.strides[first] + input.strides[second]);
-  if (result.back() > 0) {
+  if (NumElements(result) > 0) {  // an empty view stays where it is
     const int64_t d = attributes.diagonal;
     out.offset += d >= 0 ? d * input.strides[second] : -d * input.strides[first];
   }
