@@ -413,7 +413,10 @@ absl::StatusOr<CompiledModel> CompileLayers(const Layer& root, const Limits& lim
   Builder builder;
   TENSORD_RETURN_IF_ERROR(AddLayer(root, "layers", "", 1, limits, builder));
   CompiledModel model = builder.Finish();
-  TENSORD_RETURN_IF_ERROR(AtPath(CheckProgram(model.program, limits.max_program_instructions), "layers."));
+  const size_t instructions = model.program.instructions.size();
+  if (instructions > limits.max_program_instructions) {
+    return TooMany("max_program_instructions", instructions, limits.max_program_instructions, "layers");
+  }
   return model;
 }
 
