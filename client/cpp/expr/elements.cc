@@ -24,15 +24,16 @@ std::string ToChars(Args... args) {
   return {buffer.data(), result.ptr};
 }
 
-// Fewest digits that round to the same two-byte value.
+// Fewest digits that round to the same two-byte value; whole numbers in full.
 template <class T>
 std::string ShortestSmall(double value) {
+  if (value == std::floor(value) && std::fabs(value) < 1e6) return ToChars(value);
   const uint16_t bits = T(static_cast<float>(value)).bits;
   for (int digits = 1; digits <= 8; ++digits) {
-    std::string text = ToChars(value, std::chars_format::general, digits);
+    const std::string text = ToChars(value, std::chars_format::general, digits);
     double back = 0;
     std::from_chars(text.data(), text.data() + text.size(), back);
-    if (T(static_cast<float>(back)).bits == bits) return text;
+    if (T(static_cast<float>(back)).bits == bits) return ToChars(back);
   }
   return ToChars(value);
 }
