@@ -34,6 +34,7 @@ absl::Status Failed(const dnnl::error& error) {
 dnnl::primitive_attr AttributesFor(bool allow_bfloat16) {
   dnnl::primitive_attr attributes;
   if (allow_bfloat16) attributes.set_fpmath_mode(dnnl::fpmath_mode::bf16);
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;
 }
 
@@ -47,6 +48,8 @@ struct Prepared {
   };
   dnnl::primitive primitive;
   std::vector<Argument> arguments;  // the result last
+  // The library's own scratchpad belongs to the thread that made the primitive; another device's executor may run it.
+  memory::desc scratchpad;
 };
 
 // Primitives by what they were made for. Thread safe.
@@ -108,6 +111,11 @@ absl::Status Execute(const Prepared& prepared, absl::Span<void* const> data, Con
     }
     arguments.emplace(argument.id, std::move(laid));
   }
+  if (const size_t bytes = prepared.scratchpad.get_size(); bytes > 0) {
+    TENSORD_ASSIGN_OR_RETURN(Scratch block, Scratch::Allocate(bytes, context));
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(prepared.scratchpad, Engine(), block.data()));
+    scratch.push_back(std::move(block));
+  }
   prepared.primitive.execute(stream, arguments);
   if (back) back->first.execute(stream, {{DNNL_ARG_FROM, back->second.first}, {DNNL_ARG_TO, back->second.second}});
   stream.wait();
@@ -147,6 +155,7 @@ std::shared_ptr<const Prepared> PrepareMatmul(const DnnlProduct& p) {
 #endif
   auto prepared = std::make_shared<Prepared>();
   prepared->primitive = dnnl::matmul(made);
+  prepared->scratchpad = made.scratchpad_desc();
   AddArgument(*prepared, DNNL_ARG_SRC, a, a, false);
   AddArgument(*prepared, DNNL_ARG_WEIGHTS, b, b, false);
   if (p.bias != nullptr) AddArgument(*prepared, DNNL_ARG_BIAS, bias, bias, false);
@@ -192,6 +201,7 @@ std::shared_ptr<const Prepared> PrepareConvolution(const DnnlConvolution& c) {
 #endif
   auto prepared = std::make_shared<Prepared>();
   prepared->primitive = dnnl::convolution_forward(made);
+  prepared->scratchpad = made.scratchpad_desc();
   AddArgument(*prepared, DNNL_ARG_SRC, plain(x), made.src_desc(), false);
   AddArgument(*prepared, DNNL_ARG_WEIGHTS, plain(weight), made.weights_desc(), false);
   if (c.bias != nullptr) AddArgument(*prepared, DNNL_ARG_BIAS, bias, bias, false);

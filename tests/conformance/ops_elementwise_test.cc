@@ -106,7 +106,7 @@ class ElementwiseTest : public ConformanceTest {
   }
   // Runs on both devices; they must agree to the bit, and with the oracle within its tolerance.
   void Check(Op op, const std::vector<std::pair<Array, Layouts>>& operands, const Array& expected, double ulps,
-             const std::string& what) {
+             double absolute, const std::string& what) {
     std::string cpu;
     for (const std::string device : {"cpu", "cuda:0"}) {
       std::vector<TestSession::Operand> ids;
@@ -118,7 +118,8 @@ class ElementwiseTest : public ConformanceTest {
       const auto id = session().Run(op, ids);
       ASSERT_TRUE(id.ok()) << RowOf(op).name << " " << what << ": " << id.status();
       const Array got = session().MustGet(*id);
-      EXPECT_EQ(oracle::Compare(got, expected, ulps), "") << RowOf(op).name << " " << what << " on " << device;
+      EXPECT_EQ(oracle::Compare(got, expected, ulps, absolute), "")
+          << RowOf(op).name << " " << what << " on " << device;
       if (device == "cpu") {
         cpu = got.bytes;
       } else {
@@ -152,7 +153,8 @@ TEST_P(ElementwiseTest, Unary) {
       const Array logical = Logical(base, kind);
       Array expected = Array::Zeros(ResultDtype(row.types, dtype), kind.result);
       for (int64_t i = 0; i < expected.size(); ++i) expected.Set(i, meaning.unary(logical.At(i), dtype));
-      Check(op, {{base, kind}}, expected, Tolerance(meaning, dtype), std::string(DtypeName(dtype)) + " " + kind.name);
+      Check(op, {{base, kind}}, expected, Tolerance(meaning, dtype), meaning.epsilons * oracle::Epsilon(dtype),
+            std::string(DtypeName(dtype)) + " " + kind.name);
     }
   }
 }
@@ -174,7 +176,7 @@ TEST_P(ElementwiseTest, BinaryAndCompare) {
       const Array lb = Logical(b, right);
       Array expected = Array::Zeros(ResultDtype(row.types, dtype), left.result);
       for (int64_t i = 0; i < expected.size(); ++i) expected.Set(i, meaning.binary(la.At(i), lb.At(i), dtype));
-      Check(op, {{a, left}, {b, right}}, expected, Tolerance(meaning, dtype),
+      Check(op, {{a, left}, {b, right}}, expected, Tolerance(meaning, dtype), meaning.epsilons * oracle::Epsilon(dtype),
             std::string(DtypeName(dtype)) + " " + left.name + " x " + right.name);
     }
   }

@@ -167,8 +167,11 @@ TEST_P(FamiliesTest, Matmul) {
 }
 
 TEST_P(FamiliesTest, IntegerMatmulIsExactAndFloat32IsTrue) {
-  Check(Op::kMatmul, {ArrayOf(Dtype::kInt64, {1, 2}, {9007199254740993., 1}), ArrayOf(Dtype::kInt64, {2, 1}, {1, 1})},
-        {}, ArrayOf(Dtype::kInt64, {1, 1}, {9007199254740993. + 1}));
+  // 2^53 + 1: a detour through float64 would lose the one.
+  const auto whole = [](int64_t v) { return oracle::Number::Integer(v); };
+  const Array row = Array::Of(Dtype::kInt64, {1, 2}, {whole(9007199254740993), whole(1)});
+  Check(Op::kMatmul, {row, ArrayOf(Dtype::kInt64, {2, 1}, {1, 1})}, {},
+        Array::Of(Dtype::kInt64, {1, 1}, {whole(9007199254740994)}));
   Check(Op::kMatmul, {ArrayOf(Dtype::kInt32, {1, 1}, {65536}), ArrayOf(Dtype::kInt32, {1, 1}, {65536})}, {},
         ArrayOf(Dtype::kInt32, {1, 1}, {0}));
   Array diagonal = Array::Zeros(Dtype::kFloat32, {16, 16});

@@ -186,6 +186,8 @@ std::vector<Number> Array::Elements() const {
   return elements;
 }
 
+double Epsilon(Dtype dtype) { return std::ldexp(1.0, 1 - FormatOf(dtype).digits); }
+
 std::vector<Number> Interesting(Dtype dtype) {
   std::vector<Number> values;
   if (dtype == Dtype::kBool) return {Number::Integer(0), Number::Integer(1)};

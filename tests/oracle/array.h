@@ -42,6 +42,9 @@ struct Array {
 void Store(Dtype dtype, const Number& value, void* out);
 Number Load(Dtype dtype, const void* element);
 
+// The distance from 1 to the next number of a real dtype.
+double Epsilon(Dtype dtype);
+
 // Values worth trying for a dtype: zeros of both signs, ones, extremes, NaN, infinities, subnormals, halves, and a few
 // ordinary ones.
 std::vector<Number> Interesting(Dtype dtype);
