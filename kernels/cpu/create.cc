@@ -62,6 +62,10 @@ absl::Status Generate(const TensorView& output, const F& make) {
   if (convert == nullptr) {
     return Error(Reason::kInternal).With("id", "create").With("cause", StrCat("no loop from ", DtypeName(kFrom)));
   }
+  if (kFrom == output.dtype) {
+    ForChunks(output.elements(), [&](int64_t first, int64_t count) { make(first, count, output.as<T>() + first); });
+    return absl::OkStatus();
+  }
   const auto item = static_cast<int64_t>(ItemSize(output.dtype));
   ForChunks(output.elements(), [&](int64_t first, int64_t count) {
     alignas(64) T values[kBlockElements];

@@ -10,8 +10,6 @@ namespace {
 
 // Rows this short are worth laying out as a repeated pattern.
 constexpr int64_t kLongestPeriod = kBlockElements;
-// Side of a tile: 64 elements of 4 bytes are four cache lines, and 64 rows of them fit the first cache.
-constexpr int64_t kTile = 64;
 
 // Calls f.template operator()<T>() with an unsigned type of `item` bytes.
 template <class F>
@@ -37,7 +35,8 @@ void CopyRun(T* out, const T* from, int64_t stride, int64_t count) {
       std::memcpy(out, from, static_cast<size_t>(count) * sizeof(T));
     }
   } else if (stride == 0) {
-    std::fill_n(out, count, *from);
+    const T value = *from;
+    for (int64_t i = 0; i < count; ++i) out[i] = value;
   } else {
     for (int64_t i = 0; i < count; ++i) out[i] = from[i * stride];
   }
@@ -90,10 +89,31 @@ void GatherStrided(const GatherSource& source, int64_t first, int64_t count, T* 
   }
 }
 
+// A tile of a transpose: to[i * to_stride + j] = from[j * from_stride + i]. Whole cache lines are read and written one after the other, so that
+// none is met twice: strides of a power of two would have driven it out by then.
+template <class T>
+void TransposeTile(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t rows, int64_t columns) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  T tile[kLine][kLine];
+  if (rows == kLine && columns == kLine) {
+    for (int64_t j = 0; j < kLine; ++j) std::memcpy(tile[j], from + j * from_stride, sizeof(tile[j]));
+    for (int64_t i = 0; i < kLine; ++i) {
+      T row[kLine];
+      for (int64_t j = 0; j < kLine; ++j) row[j] = tile[j][i];
+      std::memcpy(to + i * to_stride, row, sizeof(row));
+    }
+    return;
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) to[i * to_stride + j] = from[j * from_stride + i];
+  }
+}
+
 // Rows `first` … of the last dimension, as many as `rows`, whole, where the dimension before the last has stride 1. Tiles walk down the rows, along
-// memory, and write across.
+// memory.
 template <class T>
 void GatherTiles(const GatherSource& source, int64_t first, int64_t rows, T* out) {
+  constexpr int64_t kLine = 64 / sizeof(T);
   const size_t inner = source.shape.size() - 1;
   const int64_t columns = source.shape[inner];
   const int64_t stride = source.strides[inner];
@@ -103,15 +123,10 @@ void GatherTiles(const GatherSource& source, int64_t first, int64_t rows, T* out
     const int64_t here = std::min(rows, height - start);
     const T* const data =
         reinterpret_cast<const T*>(source.data) + Odometer(source, inner - 1, first / height).offset() + start;
-    for (int64_t r = 0; r < here; r += kTile) {
-      const int64_t r_end = std::min(here, r + kTile);
-      for (int64_t c = 0; c < columns; c += kTile) {
-        const int64_t c_end = std::min(columns, c + kTile);
-        for (int64_t i = r; i < r_end; ++i) {
-          const T* const from = data + i;
-          T* const to = out + i * columns;
-          for (int64_t j = c; j < c_end; ++j) to[j] = from[j * stride];
-        }
+    for (int64_t c = 0; c < columns; c += kLine) {
+      for (int64_t r = 0; r < here; r += kLine) {
+        TransposeTile(data + r + c * stride, stride, out + r * columns + c, columns, std::min(kLine, here - r),
+                      std::min(kLine, columns - c));
       }
     }
     out += here * columns;
@@ -195,6 +210,11 @@ void GatherRange(const GatherSource& source, int64_t first, int64_t count, void*
 }
 
 void FillItems(void* out, const void* value, size_t item, int64_t count) {
+  const auto* const bytes = static_cast<const unsigned char*>(value);
+  if (std::all_of(bytes, bytes + item, [bytes](unsigned char b) { return b == bytes[0]; })) {
+    std::memset(out, bytes[0], static_cast<size_t>(count) * item);
+    return;
+  }
   WithItem(item, [&]<class T>() {
     T one;
     std::memcpy(&one, value, sizeof(T));

@@ -27,26 +27,35 @@ struct PhiloxBlock {
 inline constexpr uint32_t kPhiloxSingle = 0;  // stream of one-word draws
 inline constexpr uint32_t kPhiloxDouble = 1;  // stream of two-word draws
 
+inline constexpr int kPhiloxRounds = 10;
+// What the key words grow by from round to round.
+inline constexpr uint32_t kPhiloxKey0 = 0x9E3779B9U;
+inline constexpr uint32_t kPhiloxKey1 = 0xBB67AE85U;
+
+// One round.
+TENSORD_HD PhiloxBlock PhiloxRound(const PhiloxBlock& c, uint32_t k0, uint32_t k1) {
+  const uint64_t p0 = uint64_t{c.word[0]} * 0xD2511F53U;
+  const uint64_t p1 = uint64_t{c.word[2]} * 0xCD9E8D57U;
+  return {{static_cast<uint32_t>(p1 >> 32) ^ c.word[1] ^ k0, static_cast<uint32_t>(p1),
+           static_cast<uint32_t>(p0 >> 32) ^ c.word[3] ^ k1, static_cast<uint32_t>(p0)}};
+}
+
 // The bijection itself: ten rounds over four counter words and two key words.
-TENSORD_HD PhiloxBlock PhiloxRounds(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1) {
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{0xD2511F53U} * c0;
-    const uint64_t p1 = uint64_t{0xCD9E8D57U} * c2;
-    const uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
-    const uint32_t n2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
-    c1 = static_cast<uint32_t>(p1);
-    c3 = static_cast<uint32_t>(p0);
-    c0 = n0;
-    c2 = n2;
-    k0 += 0x9E3779B9U;
-    k1 += 0xBB67AE85U;
+TENSORD_HD PhiloxBlock PhiloxRounds(PhiloxBlock block, uint32_t k0, uint32_t k1) {
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    block = PhiloxRound(block, k0, k1);
+    k0 += kPhiloxKey0;
+    k1 += kPhiloxKey1;
   }
-  return {{c0, c1, c2, c3}};
+  return block;
+}
+
+TENSORD_HD PhiloxBlock PhiloxCounter(uint64_t counter, uint32_t stream) {
+  return {{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), stream, 0}};
 }
 
 TENSORD_HD PhiloxBlock Philox(uint64_t seed, uint64_t counter, uint32_t stream) {
-  return PhiloxRounds(static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), stream, 0,
-                      static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
+  return PhiloxRounds(PhiloxCounter(counter, stream), static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
 }
 
 // Natural logarithm of 0 < x <= 1: x = m * 2^e with m between sqrt(1/2) and sqrt(2), ln m = 2 atanh((m - 1) / (m + 1)).

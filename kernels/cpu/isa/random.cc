@@ -12,14 +12,27 @@ struct Words {
   alignas(64) uint32_t word[4][kLanes];
 };
 
-void Draw(uint64_t seed, uint64_t block, uint32_t stream, Words& out) {
-#pragma omp simd
+// Round by round over all lanes, through memory: the compiler multiplies words it has just loaded by the instruction for words, but not words that it
+// has just computed.
+void Draw(uint64_t seed, uint64_t block, uint32_t stream, Words& w) {
   for (int i = 0; i < kLanes; ++i) {
-    const PhiloxBlock b = Philox(seed, block + static_cast<uint64_t>(i), stream);
-    out.word[0][i] = b.word[0];
-    out.word[1][i] = b.word[1];
-    out.word[2][i] = b.word[2];
-    out.word[3][i] = b.word[3];
+    const PhiloxBlock b = PhiloxCounter(block + static_cast<uint64_t>(i), stream);
+    for (int k = 0; k < 4; ++k) w.word[k][i] = b.word[k];
+  }
+  auto k0 = static_cast<uint32_t>(seed);
+  auto k1 = static_cast<uint32_t>(seed >> 32);
+#pragma GCC unroll 1
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+#pragma omp simd
+    for (int i = 0; i < kLanes; ++i) {
+      const PhiloxBlock b = PhiloxRound({{w.word[0][i], w.word[1][i], w.word[2][i], w.word[3][i]}}, k0, k1);
+      w.word[0][i] = b.word[0];
+      w.word[1][i] = b.word[1];
+      w.word[2][i] = b.word[2];
+      w.word[3][i] = b.word[3];
+    }
+    k0 += kPhiloxKey0;
+    k1 += kPhiloxKey1;
   }
 }
 
@@ -47,18 +60,22 @@ void Generate(void* out, uint64_t seed, uint64_t counter, int64_t n, const Fill&
 template <class Fraction>
 void Uniform(void* out, uint64_t seed, uint64_t counter, int64_t n) {
   Generate<float, 4>(out, seed, counter, n, [](const Words& words, float* values) {
-    for (int k = 0; k < 4; ++k) {
 #pragma omp simd
-      for (int i = 0; i < kLanes; ++i) values[4 * i + k] = Fraction()(words.word[k][i]);
+    for (int i = 0; i < kLanes; ++i) {
+      values[4 * i] = Fraction()(words.word[0][i]);
+      values[4 * i + 1] = Fraction()(words.word[1][i]);
+      values[4 * i + 2] = Fraction()(words.word[2][i]);
+      values[4 * i + 3] = Fraction()(words.word[3][i]);
     }
   });
 }
 
 void UniformFloat64(void* out, uint64_t seed, uint64_t counter, int64_t n) {
   Generate<double, 2>(out, seed, counter, n, [](const Words& words, double* values) {
-    for (int k = 0; k < 2; ++k) {
 #pragma omp simd
-      for (int i = 0; i < kLanes; ++i) values[2 * i + k] = FractionFloat64(words.word[2 * k][i], words.word[2 * k + 1][i]);
+    for (int i = 0; i < kLanes; ++i) {
+      values[2 * i] = FractionFloat64(words.word[0][i], words.word[1][i]);
+      values[2 * i + 1] = FractionFloat64(words.word[2][i], words.word[3][i]);
     }
   });
 }

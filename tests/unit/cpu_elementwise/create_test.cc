@@ -108,9 +108,9 @@ TEST(Random, PhiloxKnownAnswers) {
     EXPECT_EQ(got.word[2], c);
     EXPECT_EQ(got.word[3], d);
   };
-  expect(PhiloxRounds(0, 0, 0, 0, 0, 0), 0x6627e8d5U, 0xe169c58dU, 0xbc57ac4cU, 0x9b00dbd8U);
-  expect(PhiloxRounds(~0U, ~0U, ~0U, ~0U, ~0U, ~0U), 0x408f276dU, 0x41c83b0eU, 0xa20bc7c6U, 0x6d5451fdU);
-  expect(PhiloxRounds(0x243f6a88U, 0x85a308d3U, 0x13198a2eU, 0x03707344U, 0xa4093822U, 0x299f31d0U), 0xd16cfe09U, 0x94fdccebU, 0x5001e420U,
+  expect(PhiloxRounds({{0, 0, 0, 0}}, 0, 0), 0x6627e8d5U, 0xe169c58dU, 0xbc57ac4cU, 0x9b00dbd8U);
+  expect(PhiloxRounds({{~0U, ~0U, ~0U, ~0U}}, ~0U, ~0U), 0x408f276dU, 0x41c83b0eU, 0xa20bc7c6U, 0x6d5451fdU);
+  expect(PhiloxRounds({{0x243f6a88U, 0x85a308d3U, 0x13198a2eU, 0x03707344U}}, 0xa4093822U, 0x299f31d0U), 0xd16cfe09U, 0x94fdccebU, 0x5001e420U,
          0x24126ea1U);
 }
 
