@@ -102,7 +102,9 @@ absl::StatusOr<Value> ApplyOp(Env& env, Op op, const std::vector<Value>& operand
           .With("value", BriefText(value))
           .With("allowed", value.Is<ListPtr>() ? "a tensor or a number; tensor([...]) makes a tensor of a list" : "a tensor or a number");
     } else if (!has_tensor && list.empty()) {
-      TENSORD_ASSIGN_OR_RETURN(TensorPtr constant, MakeConstant(env, value, Dtype::kNone, ""));
+      // sqrt(4) is a question about reals.
+      const Dtype dtype = RowOf(op).types == TypeRule::kReal ? Dtype::kFloat32 : Dtype::kNone;
+      TENSORD_ASSIGN_OR_RETURN(TensorPtr constant, MakeConstant(env, value, dtype, ""));
       list.emplace_back(std::move(constant));
     } else {
       list.emplace_back(ToScalar(value));
