@@ -43,7 +43,7 @@ struct Services {
   Engine& engine;
   const Limits limits;
   CallRegistry calls;
-  SessionNames sessions;
+  KnownSessions sessions;
   Waiters waiters;
 };
 
@@ -85,6 +85,8 @@ class UnaryAnswer {
   // An answer that nobody gave is an internal error, not a call that hangs.
   ~UnaryAnswer();
 
+  // What the service method returns to gRPC.
+  grpc::ServerUnaryReactor* reactor() const { return reactor_; }
   const absl::Status& admission() const { return scope_.admission(); }
   const Caller& caller() const { return scope_.caller(); }
   // The response is complete, or `status` says why there is none. The call is gone afterwards.
@@ -100,8 +102,8 @@ class UnaryAnswer {
 template <class Body>
 grpc::ServerUnaryReactor* AnswerNow(Services& services, grpc::CallbackServerContext* context, std::string_view method,
                                     Body body) {
-  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   UnaryAnswer answer(services, context, method);
+  grpc::ServerUnaryReactor* const reactor = answer.reactor();
   if (!answer.admission().ok()) {
     answer.Finish(answer.admission());
   } else if (answer.caller().after == 0) {
@@ -118,8 +120,8 @@ grpc::ServerUnaryReactor* AnswerNow(Services& services, grpc::CallbackServerCont
 template <class Body>
 grpc::ServerUnaryReactor* AnswerLater(Services& services, grpc::CallbackServerContext* context, std::string_view method,
                                       Body body) {
-  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   UnaryAnswer answer(services, context, method);
+  grpc::ServerUnaryReactor* const reactor = answer.reactor();
   if (!answer.admission().ok()) {
     answer.Finish(answer.admission());
   } else {

@@ -74,20 +74,36 @@ uint32_t CallRegistry::finite() const {
   return finite_;
 }
 
-void SessionNames::Remember(const std::string& token, const std::string& session) {
+void Raise(std::atomic<uint64_t>& value, uint64_t at_least) {
+  uint64_t now = value.load();
+  while (now < at_least && !value.compare_exchange_weak(now, at_least)) {
+  }
+}
+
+void KnownSessions::Remember(const std::string& token, const std::string& session, uint64_t submitted) {
   absl::MutexLock lock(&mutex_);
-  if (!names_.try_emplace(token, session).second) return;
-  order_.push_back(token);
+  const auto [entry, fresh] = entries_.try_emplace(token);
+  if (fresh) {
+    entry->second = {session, std::make_shared<std::atomic<uint64_t>>(0)};
+    order_.push_back(token);
+  }
+  Raise(*entry->second.submitted, submitted);
   if (order_.size() <= kMost) return;
-  names_.erase(order_.front());
+  entries_.erase(order_.front());
   order_.pop_front();
 }
 
-std::string SessionNames::Find(const std::string& token) const {
+std::string KnownSessions::Find(const std::string& token) const {
   if (token.empty()) return "";
   absl::MutexLock lock(&mutex_);
-  const auto found = names_.find(token);
-  return found == names_.end() ? "" : found->second;
+  const auto found = entries_.find(token);
+  return found == entries_.end() ? "" : found->second.session;
+}
+
+std::shared_ptr<std::atomic<uint64_t>> KnownSessions::Submitted(const std::string& token) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = entries_.find(token);
+  return found == entries_.end() ? std::make_shared<std::atomic<uint64_t>>(0) : found->second.submitted;
 }
 
 }  // namespace tensord::rpc

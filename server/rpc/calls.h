@@ -1,8 +1,10 @@
 // The calls that are open now: counted, bounded, and told when the daemon shuts down. Names no transport.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -58,19 +60,30 @@ class CallRegistry {
   std::set<LongCall*> long_calls_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Public ids of sessions by token, for the log, which must not show tokens. Remembers the latest few thousand. Thread
-// safe.
-class SessionNames {
+// What this layer remembers of sessions, by token: the public id, for the log, which must not show tokens; and how far
+// the session's stream messages have been submitted, so that a new stream knows which ones the engine will skip. The
+// latest few thousand sessions; of others nothing is known, which costs only the log's id. Thread safe.
+class KnownSessions {
  public:
-  void Remember(const std::string& token, const std::string& session);
-  // Empty where the token is not known.
+  // Opened or resumed: messages up to `submitted` have been submitted.
+  void Remember(const std::string& token, const std::string& session, uint64_t submitted);
+  // The public id; empty where the token is not known.
   std::string Find(const std::string& token) const;
+  // The last message that was submitted, shared by the streams of the session. Never null.
+  std::shared_ptr<std::atomic<uint64_t>> Submitted(const std::string& token) const;
 
  private:
+  struct Entry {
+    std::string session;
+    std::shared_ptr<std::atomic<uint64_t>> submitted;
+  };
   static constexpr size_t kMost = 4096;
   mutable absl::Mutex mutex_;
-  absl::flat_hash_map<std::string, std::string> names_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::string> order_ ABSL_GUARDED_BY(mutex_);
 };
+
+// Raises `value` to `at_least`.
+void Raise(std::atomic<uint64_t>& value, uint64_t at_least);
 
 }  // namespace tensord::rpc

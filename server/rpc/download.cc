@@ -74,21 +74,19 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     return absl::OkStatus();
   }
 
-  // The tensor is ready, or never will be.
+  // The tensor is ready, or never will be. Chunks are made once the start has gone, on a thread of the transport: this
+  // one is the engine's.
   void Begin(absl::StatusOr<std::unique_ptr<DownloadSource>> source) {
+    absl::MutexLock lock(&mutex_);
     if (!source.ok()) {
-      EndCall(source.status());
-      return;
-    }
-    {
-      absl::MutexLock lock(&mutex_);
-      if (end_.has_value()) return;  // the source goes with this function
+      SetEnd(source.status());
+    } else if (!end_.has_value()) {
       source_ = *std::move(source);
       left_ = source_->total();
       next_ = SerializeMessage(wire::DownloadBeginToProto({.tensor = source_->info(), .total_bytes = left_}));
       begun_ = true;
     }
-    Pump();
+    Settle();
   }
 
   // Sends what is ready and makes what fits.

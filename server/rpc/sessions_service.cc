@@ -17,7 +17,7 @@ class SessionsService final : public v1::Sessions::CallbackService {
         services_, context, "Sessions/OpenSession", [this, request, response](const Caller& caller) -> absl::Status {
           TENSORD_ASSIGN_OR_RETURN(const OpenSessionRequest open, wire::FromProto(*request));
           TENSORD_ASSIGN_OR_RETURN(const OpenSessionResponse opened, services_.engine.OpenSession(caller, open));
-          services_.sessions.Remember(opened.token, opened.session);
+          services_.sessions.Remember(opened.token, opened.session, opened.next_sequence - 1);
           *response = wire::ToProto(opened);
           return absl::OkStatus();
         });

@@ -36,7 +36,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
       : services_(services),
         context_(context),
         scope_(services, *context, "Compute/Stream", /*finite=*/false),
-        link_(std::make_shared<Link<StreamReactor>>(this)) {}
+        link_(std::make_shared<Link<StreamReactor>>(this)),
+        submitted_(services.sessions.Submitted(scope_.caller().token)) {}
 
   void Start() {
     if (!scope_.admission().ok()) {
@@ -54,6 +55,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     stream_ = *std::move(opened);
     services_.calls.Add(this);
     absl::MutexLock lock(&mutex_);
+    newest_ = submitted_->load();
     Read();
     Settle();
   }
@@ -179,6 +181,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void Acknowledge(uint64_t sequence) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (sequence <= acknowledged_) return;
     acknowledged_ = sequence;
+    Raise(*submitted_, sequence);
     for (; !sent_.empty() && sent_.front().sequence <= sequence; sent_.pop_front()) {
       owed_instructions_ += sent_.front().instructions;
       owed_bytes_ += sent_.front().bytes;
@@ -276,7 +279,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   CallScope scope_;
   const std::shared_ptr<Link<StreamReactor>> link_;
   std::unique_ptr<InstructionStream> stream_;  // set before the first read, gone in OnDone
-  absl::Status final_;                         // written before Finish, read after it
+  const std::shared_ptr<std::atomic<uint64_t>> submitted_;
+  absl::Status final_;  // written before Finish, read after it
 
   // Of the reader.
   grpc::ByteBuffer in_;
@@ -285,7 +289,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
   absl::Mutex mutex_;
   std::thread::id submitter_ ABSL_GUARDED_BY(mutex_);  // the thread inside Submit
-  uint64_t newest_ ABSL_GUARDED_BY(mutex_) = 0;        // highest sequence submitted on this stream
+  uint64_t newest_ ABSL_GUARDED_BY(mutex_) = 0;        // highest sequence submitted, here or on an earlier stream
   uint64_t pending_reads_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<Sent> sent_ ABSL_GUARDED_BY(mutex_);
   uint64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;       // by the engine
