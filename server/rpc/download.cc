@@ -133,7 +133,9 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     }
     const uint64_t offset = call_.request.offset + source_->total() - left_;
     left_ -= size;
-    return WriteChunk(offset, ChecksumOf(call_.checksum, {data, size}), std::move(slice));
+    // Before the slice moves: a short one holds its bytes in itself.
+    const std::optional<uint64_t> checksum = ChecksumOf(call_.checksum, {data, size});
+    return WriteChunk(offset, checksum, std::move(slice));
   }
 
   void SetEnd(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
