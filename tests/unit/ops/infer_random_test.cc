@@ -169,7 +169,7 @@ Attributes Suitable(Random& random, Family family) {
 TEST(Infer, RandomInstructionsGetAResultOrARefusal) {
   Random random;
   int accepted = 0;
-  for (int i = 0; i < 200000; ++i) {
+  for (int i = 0; i < 60000; ++i) {
     Instruction instruction;
     instruction.op = static_cast<Op>(1 + random.Below(kOpCount));
     const OpRow& row = RowOf(instruction.op);
@@ -211,7 +211,7 @@ TEST(Infer, RandomInstructionsGetAResultOrARefusal) {
     ASSERT_TRUE(CheckedBytes(out.dtype, out.shape).ok()) << row.name << " " << out.ToString();
     ASSERT_FALSE(IsComplex(inference->compute));
   }
-  EXPECT_GT(accepted, 20000);
+  EXPECT_GT(accepted, 6000);
 }
 
 }  // namespace

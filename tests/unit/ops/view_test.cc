@@ -215,7 +215,7 @@ bool StridesExist(const std::vector<int64_t>& addresses, const Dims& shape) {
 TEST_F(ViewTest, ChainsOfViewsShowTheRightElements) {
   int copies = 0;
   int uncopied_reshapes = 0;
-  for (int round = 0; round < 6000; ++round) {
+  for (int round = 0; round < 3000; ++round) {
     Dims shape;
     for (int64_t i = Below(5); i > 0; --i) shape.push_back(Below(12) == 0 ? 0 : 1 + Below(4));
     Layout layout = Layout::Contiguous(shape);
@@ -261,8 +261,8 @@ TEST_F(ViewTest, ChainsOfViewsShowTheRightElements) {
       layout = *view;
     }
   }
-  EXPECT_GT(copies, 50);
-  EXPECT_GT(uncopied_reshapes, 50);
+  EXPECT_GT(copies, 30);
+  EXPECT_GT(uncopied_reshapes, 30);
 }
 
 Instruction Reshape(std::vector<int64_t> shape) {
