@@ -10,6 +10,7 @@
 
 #include "absl/time/clock.h"
 #include "google/protobuf/descriptor.h"
+#include "grpc/grpc.h"
 #include "grpc/support/log.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
@@ -214,6 +215,10 @@ class GrpcServer final : public Server {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine& engine, ServerOptions options) {
+  // Held until the process ends: taking the library down waits up to 10 s for a poller of its own that has nothing to
+  // do.
+  static const bool library = (grpc_init(), true);
+  static_cast<void>(library);
   gpr_set_log_function(LogFromGrpc);
   if (LogsDebug()) gpr_set_log_verbosity(GPR_LOG_SEVERITY_INFO);
   auto server = std::make_unique<GrpcServer>(engine, std::move(options));

@@ -90,7 +90,8 @@ class FakeSink final : public UploadSink {
 
 class FakeSource final : public DownloadSource {
  public:
-  FakeSource(std::string bytes, Recorded<std::string>& events) : bytes_(std::move(bytes)), events_(events), info_(InfoOf(20, bytes_.size())) {}
+  FakeSource(std::string bytes, Recorded<std::string>& events)
+      : bytes_(std::move(bytes)), events_(events), info_(InfoOf(20, bytes_.size())) {}
   ~FakeSource() override { events_.Push("source gone"); }
   const TensorInfo& info() const override { return info_; }
   uint64_t total() const override { return bytes_.size(); }

@@ -349,6 +349,27 @@ TEST_F(DownloadTest, OffsetChunkSizeAndChecksum) {
   }
 }
 
+// Slices of a few bytes hold them in themselves, larger ones by reference.
+TEST_F(DownloadTest, ChecksumsOfShortChunks) {
+  Start();
+  const std::string bytes = Pattern(100);
+  Offer(bytes);
+  v1::DownloadRequest request = Request();
+  request.set_chunk_bytes(3);
+  request.set_checksum(v1::CHECKSUM_ALGORITHM_XXH3_64);
+  grpc::ClientContext context;
+  const auto call = tensors_->Download(&context, request);
+  v1::DownloadResponse response;
+  ASSERT_TRUE(call->Read(&response));
+  std::string got;
+  while (call->Read(&response)) {
+    EXPECT_EQ(response.checksum(), XXH3_64bits(response.data().data(), response.data().size()));
+    got += response.data();
+  }
+  EXPECT_TRUE(call->Finish().ok());
+  EXPECT_EQ(got, bytes);
+}
+
 TEST_F(DownloadTest, AnEmptyTensorIsAStartAlone) {
   Start();
   Offer("");
