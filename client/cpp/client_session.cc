@@ -14,6 +14,8 @@ constexpr absl::Duration kFlushDelay = absl::Microseconds(50);
 constexpr size_t kFreeLookBack = 16;
 // Frees of one instruction.
 constexpr size_t kMaxFrees = 256;
+// Messages kept while the connection is broken; then whoever submits waits.
+constexpr size_t kMaxKept = 1024;
 constexpr absl::Duration kFirstRetry = absl::Milliseconds(50);
 constexpr absl::Duration kLastRetry = absl::Seconds(1);
 constexpr absl::Duration kCloseTimeout = absl::Seconds(2);
@@ -61,7 +63,7 @@ absl::Status ClientSession::OpenStream() {
 }
 
 void ClientSession::Submit(Instruction instruction) {
-  if (board_->state() == StreamBoard::State::kBroken) board_->AwaitUp().IgnoreError();
+  if (board_->state() == StreamBoard::State::kBroken) board_->AwaitRoom(kMaxKept);
   absl::MutexLock lock(&mu_);
   Append(std::move(instruction));
 }
@@ -82,7 +84,7 @@ void ClientSession::WakeFlusher() {
 }
 
 void ClientSession::Bind(Binding binding) {
-  if (board_->state() == StreamBoard::State::kBroken) board_->AwaitUp().IgnoreError();
+  if (board_->state() == StreamBoard::State::kBroken) board_->AwaitRoom(kMaxKept);
   absl::MutexLock lock(&mu_);
   // Bindings come first in a message: what they stand for must be as of now, not as of before the instructions that wait.
   if (!message_.instructions.empty()) FlushLocked();

@@ -39,7 +39,7 @@ class ClientSession {
   // The first of `count` new ids.
   uint64_t NewIds(uint32_t count = 1) { return next_id_.fetch_add(count, std::memory_order_relaxed); }
 
-  // Queues an instruction. Waits only while a broken connection is being taken up, or the daemon's window is full.
+  // Queues an instruction. Waits only where much is queued already: the daemon's window is full, or a broken connection is still being taken up.
   void Submit(Instruction instruction) ABSL_LOCKS_EXCLUDED(mu_);
   void Bind(Binding binding) ABSL_LOCKS_EXCLUDED(mu_);
   // Ends an id; rides along with the last instruction that uses it, so that the result may take over its memory. Never waits.

@@ -111,6 +111,14 @@ absl::Status StreamBoard::AwaitUp() {
   return state() == State::kUp ? absl::OkStatus() : cause_;
 }
 
+void StreamBoard::AwaitRoom(size_t max_messages) {
+  absl::MutexLock lock(&mu_);
+  const auto room = [this, max_messages]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return state() != State::kBroken || stop_ || unacknowledged_.size() < max_messages;
+  };
+  mu_.Await(absl::Condition(&room));
+}
+
 StreamBoard::Unfinished StreamBoard::Resend(uint64_t next_sequence) {
   absl::MutexLock lock(&mu_);
   while (!unacknowledged_.empty() && unacknowledged_.front().sequence < next_sequence) unacknowledged_.pop_front();

@@ -42,6 +42,8 @@ class StreamBoard : public std::enable_shared_from_this<StreamBoard> {
   State state() const { return state_.load(std::memory_order_acquire); }
   // Waits while broken. Error: why the session is dead.
   absl::Status AwaitUp() ABSL_LOCKS_EXCLUDED(mu_);
+  // Waits while broken and `max_messages` or more are kept to be sent again.
+  void AwaitRoom(size_t max_messages) ABSL_LOCKS_EXCLUDED(mu_);
 
   // After a resume: messages from `next_sequence` on, to be sent again, and the reads whose messages the daemon had and whose answers were lost.
   struct Unfinished {

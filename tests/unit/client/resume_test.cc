@@ -59,7 +59,7 @@ TEST_F(ResumeTest, ReadsThatWaitAreAskedAgain) {
 
 TEST_F(ResumeTest, NothingRunsTwice) {
   const td::Client client = Connect();
-  // Random numbers without a seed draw from the session's counter: a repeated instruction would shift those that follow.
+  // A message that arrived twice would make its ids again, which is HANDLE_IN_USE.
   const td::Tensor first = client.rand({4});
   ASSERT_TRUE(first.wait().ok());
   std::vector<td::Tensor> drawn;
