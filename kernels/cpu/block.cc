@@ -7,6 +7,7 @@
 #include <new>
 
 #include "kernels/cpu/gather.h"
+#include "kernels/cpu/isa/stream_copy.h"
 #include "kernels/cpu/team.h"
 
 namespace tensord::cpu {
@@ -16,13 +17,21 @@ using Kind = GatherSource::Kind;
 
 constexpr int64_t RoundUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-// Memory of the calling thread for blocks in flight. It grows to what the largest plan needed and is kept: some hundred KiB a thread.
+// Results from this size on are written past the cache, which they would only flush.
+constexpr int64_t kStreamBytes = int64_t{64} << 20;
+// Rows of a transpose that are brought together, where the elements before them leave room: reading walks down the
+// rows, along memory.
+constexpr int64_t kPanelRows = 256;
+constexpr int64_t kPanelElements = 256 * 1024;
+
+// Memory of the calling thread for blocks in flight. It grows to what the largest plan needed and is kept: some hundred
+// KiB a thread.
 class Arena {
  public:
   static char* OfThread(size_t bytes) {
     static thread_local Arena arena;
     if (arena.bytes_ < bytes) {
-      arena.data_.reset(static_cast<char*>(::operator new(bytes, std::align_val_t{kAlignment})));
+      arena.data_.reset(static_cast<char*>(::operator new (bytes, std::align_val_t{kAlignment})));
       std::memset(arena.data_.get(), 0, bytes);  // padding of a partial block is computed with, so it shall be values
       arena.bytes_ = bytes;
     }
@@ -32,7 +41,7 @@ class Arena {
  private:
   static constexpr size_t kAlignment = 64;
   struct Free {
-    void operator()(char* data) const { ::operator delete(data, std::align_val_t{kAlignment}); }
+    void operator()(char* data) const { ::operator delete (data, std::align_val_t{kAlignment}); }
   };
   std::unique_ptr<char, Free> data_;
   size_t bytes_ = 0;
@@ -44,7 +53,7 @@ class Run {
   explicit Run(const Plan& plan) : plan_(plan), elements_(NumElements(plan.shape)) {
     if (elements_ == 0) return;
     Prepare();
-    const int64_t chunks = (elements_ + kChunkElements - 1) / kChunkElements;
+    const int64_t chunks = (elements_ + chunk_elements_ - 1) / chunk_elements_;
     ParallelFor(chunks, elements_ >= kParallelElements, [this](int64_t i) { Chunk(i); });
   }
 
@@ -60,28 +69,40 @@ class Run {
     for (size_t i = 0; i < sources; ++i) {
       sources_.push_back(Classify(shape, strides[i], plan_.sources[i].data, plan_.sources[i].item));
     }
+    for (const GatherSource& source : sources_) {
+      if (source.kind != Kind::kTransposed) continue;
+      const int64_t panel = kPanelRows * source.shape.back();
+      // Straight to the output the panel needs no room of its own.
+      chunk_elements_ = std::max(chunk_elements_, plan_.steps.empty() ? panel : std::min(panel, kPanelElements));
+    }
     const int64_t block = std::min(kBlockElements, RoundUp(elements_, kLoopUnit));
     for (size_t i = 0; i < sources + plan_.steps.size(); ++i) {
       int64_t room = block;
       if (i < sources && sources_[i].kind == Kind::kPeriodic) room = block + sources_[i].period;
       if (i < sources && sources_[i].kind == Kind::kTransposed) {
-        room = std::min(kChunkElements, RoundUp(elements_, kLoopUnit));
+        room = plan_.steps.empty() ? 0 : std::min(chunk_elements_, RoundUp(elements_, kLoopUnit));
       }
       offsets_.push_back(arena_bytes_);
       arena_bytes_ += static_cast<size_t>(RoundUp(room * static_cast<int64_t>(plan_.ItemOf(static_cast<int>(i))), 64));
     }
     block_elements_ = block;
+    for (const Plan::Output& o : plan_.outputs) {
+      const bool in_place = std::any_of(plan_.sources.begin(), plan_.sources.end(),
+                                        [&o](const Plan::Source& s) { return s.data == o.data; });
+      if (!in_place && elements_ >= kStreamBytes / static_cast<int64_t>(plan_.ItemOf(o.slot))) stream_ = true;
+    }
   }
 
   void Chunk(int64_t index) const {
-    const int64_t begin = index * kChunkElements;
-    const int64_t end = std::min(elements_, begin + kChunkElements);
+    const int64_t begin = index * chunk_elements_;
+    const int64_t end = std::min(elements_, begin + chunk_elements_);
     char* const arena = Arena::OfThread(arena_bytes_);
     if (plan_.steps.empty()) return CopyOut(begin, end, arena);
     for (size_t i = 0; i < sources_.size(); ++i) LayOut(i, begin, end, arena + offsets_[i]);
     for (int64_t first = begin; first < end; first += kBlockElements) {
       Block(begin, first, std::min(kBlockElements, end - first), arena);
     }
+    if (stream_) StreamFence();
   }
 
   // What a source needs once a chunk.
@@ -90,14 +111,15 @@ class Run {
     const size_t item = source.item;
     switch (source.kind) {
       case Kind::kSplat:
-        FillItems(room, source.data != nullptr ? source.data : static_cast<const void*>(plan_.sources[i].value.data()), item,
-                  block_elements_);
+        FillItems(room, source.data != nullptr ? source.data : static_cast<const void*>(plan_.sources[i].value.data()),
+                  item, block_elements_);
         break;
       case Kind::kPeriodic: {
         const size_t bytes = static_cast<size_t>(source.period + block_elements_) * item;
         const size_t period = static_cast<size_t>(source.period) * item;
         std::memcpy(room, source.data, period);
-        for (size_t done = period; done < bytes; done *= 2) std::memcpy(room + done, room, std::min(done, bytes - done));
+        for (size_t done = period; done < bytes; done *= 2)
+          std::memcpy(room + done, room, std::min(done, bytes - done));
         break;
       }
       case Kind::kTransposed:
@@ -140,7 +162,7 @@ class Run {
       const Plan::Step& step = plan_.steps[s];
       const size_t slot = sources + s;
       void* out = arena + offsets_[slot];
-      if (whole) {
+      if (whole && !stream_) {
         for (const Plan::Output& o : plan_.outputs) {
           if (static_cast<size_t>(o.slot) == slot) out = static_cast<char*>(o.data) + first * step.item;
         }
@@ -154,7 +176,12 @@ class Run {
       const auto item = static_cast<int64_t>(plan_.ItemOf(o.slot));
       char* const target = static_cast<char*>(o.data) + first * item;
       const void* const from = slots[static_cast<size_t>(o.slot)];
-      if (from != target) std::memcpy(target, from, static_cast<size_t>(count * item));
+      if (from == target) continue;
+      if (stream_) {
+        StreamCopy(target, from, static_cast<size_t>(count * item));
+      } else {
+        std::memcpy(target, from, static_cast<size_t>(count * item));
+      }
     }
   }
 
@@ -171,7 +198,8 @@ class Run {
           if (source.data != o.data) std::memcpy(target, source.data + begin * item, static_cast<size_t>(count * item));
           break;
         case Kind::kSplat:
-          FillItems(target, source.data != nullptr ? source.data : static_cast<const void*>(plan_.sources[i].value.data()),
+          FillItems(target,
+                    source.data != nullptr ? source.data : static_cast<const void*>(plan_.sources[i].value.data()),
                     source.item, count);
           break;
         case Kind::kPeriodic:
@@ -190,6 +218,8 @@ class Run {
   const Plan& plan_;
   const int64_t elements_;
   int64_t block_elements_ = 0;
+  int64_t chunk_elements_ = kChunkElements;
+  bool stream_ = false;
   absl::InlinedVector<GatherSource, 3> sources_;
   absl::InlinedVector<size_t, 12> offsets_;  // of every slot's room in the arena
   size_t arena_bytes_ = 0;

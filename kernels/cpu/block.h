@@ -1,7 +1,9 @@
-// The block executor: runs a short program of loops over elements, a block at a time, so that what passes between two loops stays in the cache.
+// The block executor: runs a short program of loops over elements, a block at a time, so that what passes between two
+// loops stays in the cache.
 //
-// A plan is a shape, sources that are brought to the block, steps (a loop, the slots it reads, the slot it writes) and the outputs. Running one op is
-// a plan of one step; a fused group is a plan of many. Slots are numbered: the sources first, then what steps make.
+// A plan is a shape, sources that are brought to the block, steps (a loop, the slots it reads, the slot it writes) and
+// the outputs. Running one op is a plan of one step; a fused group is a plan of many. Slots are numbered: the sources
+// first, then what steps make.
 //
 //   Plan plan;
 //   plan.shape = out.shape;
@@ -10,8 +12,9 @@
 //   plan.AddOutput(r, out.data);
 //   RunPlan(plan);
 //
-// Outputs are contiguous. One may be the memory of a source that is contiguous too and has elements of the same size; any other overlap is the
-// caller's to avoid. RunPlan opens a parallel region for 64 Ki elements and more (team.h). Plans may run on several threads at a time.
+// Outputs are contiguous. One may be the memory of a source that is contiguous too and has elements of the same size;
+// any other overlap is the caller's to avoid. RunPlan opens a parallel region for 64 Ki elements and more (team.h).
+// Plans may run on several threads at a time.
 #pragma once
 
 #include <array>

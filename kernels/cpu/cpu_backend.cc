@@ -93,7 +93,9 @@ class CpuBackend final : public Backend {
     const OpRow& row = RowOf(call.op);
     const FamilyFunction function = kFamilies[static_cast<size_t>(row.family)];
     if (function == nullptr) {
-      return Error(Reason::kInternal).With("id", "kernel").With("cause", StrCat("op ", row.name, " does not run on a device"));
+      return Error(Reason::kInternal)
+          .With("id", "kernel")
+          .With("cause", StrCat("op ", row.name, " does not run on a device"));
     }
     Context context{scratch, stream};
     return function(call, context);

@@ -37,7 +37,9 @@ void FillWith(const TensorView& output, const void* value) {
 }
 
 // One element of `dtype` from a number that it holds exactly.
-absl::Status Store(int64_t value, Dtype dtype, void* out) { return StoreScalar(Scalar{value, Dtype::kNone}, dtype, out); }
+absl::Status Store(int64_t value, Dtype dtype, void* out) {
+  return StoreScalar(Scalar{value, Dtype::kNone}, dtype, out);
+}
 
 absl::Status RunFull(const KernelCall& call, Context& context) {
   const TensorView& output = call.outputs[0];
@@ -99,7 +101,8 @@ absl::Status RunArange(const KernelCall& call) {
     const auto from = static_cast<uint64_t>(start.AsInt64());
     const auto by = static_cast<uint64_t>(step.AsInt64());
     return Generate<int64_t>(output, [from, by](int64_t first, int64_t count, int64_t* values) {
-      for (int64_t i = 0; i < count; ++i) values[i] = static_cast<int64_t>(from + static_cast<uint64_t>(first + i) * by);
+      for (int64_t i = 0; i < count; ++i)
+        values[i] = static_cast<int64_t>(from + static_cast<uint64_t>(first + i) * by);
     });
   }
   const double from = start.AsDouble();

@@ -79,13 +79,15 @@ class Builder {
       copies_.push_back(std::move(memory));
       return Value{plan_.AddTensor(copy.data, ItemSize(copy.dtype), BroadcastStrides(copy, output_.shape)), copy.dtype};
     }
-    return Value{plan_.AddTensor(view->data, ItemSize(view->dtype), BroadcastStrides(*view, output_.shape)), view->dtype};
+    return Value{plan_.AddTensor(view->data, ItemSize(view->dtype), BroadcastStrides(*view, output_.shape)),
+                 view->dtype};
   }
 
   Value Convert(Value value, Dtype dtype) {
     if (value.dtype == dtype) return value;
     // Integers of one width are the same bits.
-    if (IsInteger(value.dtype) && IsInteger(dtype) && ItemSize(value.dtype) == ItemSize(dtype)) return {value.slot, dtype};
+    if (IsInteger(value.dtype) && IsInteger(dtype) && ItemSize(value.dtype) == ItemSize(dtype))
+      return {value.slot, dtype};
     const Loop direct = ConvertLoop(value.dtype, dtype);
     if (direct == nullptr) return Convert(Convert(value, Dtype::kFloat32), dtype);
     return {plan_.AddStep(direct, {value.slot}, ItemSize(dtype)), dtype};
@@ -121,7 +123,9 @@ class Builder {
 
  private:
   Loop OpLoop(Op op, Dtype dtype) const { return loops_.ops[static_cast<size_t>(op)][static_cast<size_t>(dtype)]; }
-  Loop ConvertLoop(Dtype from, Dtype to) const { return loops_.convert[static_cast<size_t>(from)][static_cast<size_t>(to)]; }
+  Loop ConvertLoop(Dtype from, Dtype to) const {
+    return loops_.convert[static_cast<size_t>(from)][static_cast<size_t>(to)];
+  }
 
   const TensorView& output_;
   Context& context_;

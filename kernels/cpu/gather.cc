@@ -89,8 +89,8 @@ void GatherStrided(const GatherSource& source, int64_t first, int64_t count, T* 
   }
 }
 
-// A tile of a transpose: to[i * to_stride + j] = from[j * from_stride + i]. Whole cache lines are read and written one after the other, so that
-// none is met twice: strides of a power of two would have driven it out by then.
+// A tile of a transpose: to[i * to_stride + j] = from[j * from_stride + i]. Whole cache lines are read and written one
+// after the other, so that none is met twice: strides of a power of two would have driven it out by then.
 template <class T>
 void TransposeTile(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t rows, int64_t columns) {
   constexpr int64_t kLine = 64 / sizeof(T);
@@ -109,8 +109,8 @@ void TransposeTile(const T* from, int64_t from_stride, T* to, int64_t to_stride,
   }
 }
 
-// Rows `first` … of the last dimension, as many as `rows`, whole, where the dimension before the last has stride 1. Tiles walk down the rows, along
-// memory.
+// Rows `first` … of the last dimension, as many as `rows`, whole, where the dimension before the last has stride 1.
+// Tiles walk down the rows, along memory.
 template <class T>
 void GatherTiles(const GatherSource& source, int64_t first, int64_t rows, T* out) {
   constexpr int64_t kLine = 64 / sizeof(T);
@@ -141,9 +141,8 @@ void Collapse(Dims& shape, absl::Span<Dims> strides) {
   size_t kept = 0;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == 1) continue;
-    const bool joins = kept > 0 && std::all_of(strides.begin(), strides.end(), [&](const Dims& s) {
-      return s[kept - 1] == s[d] * shape[d];
-    });
+    const bool joins = kept > 0 && std::all_of(strides.begin(), strides.end(),
+                                               [&](const Dims& s) { return s[kept - 1] == s[d] * shape[d]; });
     if (joins) {
       shape[kept - 1] *= shape[d];
     } else {
@@ -176,7 +175,8 @@ GatherSource Classify(const Dims& shape, const Dims& strides, const void* data, 
     source.kind = Kind::kContiguous;
     return source;
   }
-  const bool repeats = std::all_of(strides.begin(), strides.begin() + static_cast<std::ptrdiff_t>(outer), [](int64_t s) { return s == 0; });
+  const bool repeats = std::all_of(strides.begin(), strides.begin() + static_cast<std::ptrdiff_t>(outer),
+                                   [](int64_t s) { return s == 0; });
   if (repeats && run > 1 && run <= kLongestPeriod) {
     source.kind = Kind::kPeriodic;
     source.period = run;

@@ -24,7 +24,8 @@ struct GatherSource {
   Dims strides;
 };
 
-// Drops dimensions of size 1 and joins neighbours that all of `strides` pass through evenly. At least one dimension is left.
+// Drops dimensions of size 1 and joins neighbours that all of `strides` pass through evenly. At least one dimension is
+// left.
 void Collapse(Dims& shape, absl::Span<Dims> strides);
 
 // What kind of source lies at `data` (null: a value) with `strides` over the collapsed `shape`.

@@ -41,10 +41,11 @@ std::vector<std::string> ProcessorFeatures() {
   std::istringstream words(text);
   std::set<std::string> flags;
   for (std::string word; words >> word;) flags.insert(word);
-  for (const auto& [flag, name] : {std::pair{"avx512_bf16", "avx512-bf16"}, std::pair{"avx512_fp16", "avx512-fp16"},
-                                   std::pair{"avx512_vnni", "avx512-vnni"}, std::pair{"avx_vnni", "avx-vnni"},
-                                   std::pair{"amx_tile", "amx-tile"}, std::pair{"amx_bf16", "amx-bf16"},
-                                   std::pair{"amx_int8", "amx-int8"}, std::pair{"sve", "sve"}, std::pair{"bf16", "bf16"}}) {
+  for (const auto& [flag, name] :
+       {std::pair{"avx512_bf16", "avx512-bf16"}, std::pair{"avx512_fp16", "avx512-fp16"},
+        std::pair{"avx512_vnni", "avx512-vnni"}, std::pair{"avx_vnni", "avx-vnni"}, std::pair{"amx_tile", "amx-tile"},
+        std::pair{"amx_bf16", "amx-bf16"}, std::pair{"amx_int8", "amx-int8"}, std::pair{"sve", "sve"},
+        std::pair{"bf16", "bf16"}}) {
     if (flags.contains(flag)) features.emplace_back(name);
   }
   return features;

@@ -9,11 +9,11 @@
 // Every variant compiles isa/*.cc in a namespace of its own.
 #define TENSORD_DECLARE_ISA(variant)      \
   namespace tensord::cpu::isa_##variant { \
-  void FillUnary(LoopTable& table);       \
-  void FillBinary(LoopTable& table);      \
-  void FillCompare(LoopTable& table);     \
-  void FillConvert(LoopTable& table);     \
-  void FillRandom(LoopTable& table);      \
+    void FillUnary(LoopTable& table);     \
+    void FillBinary(LoopTable& table);    \
+    void FillCompare(LoopTable& table);   \
+    void FillConvert(LoopTable& table);   \
+    void FillRandom(LoopTable& table);    \
   }
 
 #ifdef TENSORD_ISA_X86
@@ -33,18 +33,18 @@ struct Variant {
   const LoopTable& (*table)();
 };
 
-#define TENSORD_VARIANT_TABLE(variant)       \
-  []() -> const LoopTable& {                 \
+#define TENSORD_VARIANT_TABLE(variant)          \
+  []() -> const LoopTable& {                    \
     static const LoopTable* const kTable = [] { \
-      auto* t = new LoopTable();             \
-      isa_##variant::FillUnary(*t);          \
-      isa_##variant::FillBinary(*t);         \
-      isa_##variant::FillCompare(*t);        \
-      isa_##variant::FillConvert(*t);        \
-      isa_##variant::FillRandom(*t);         \
-      return t;                              \
-    }();                                     \
-    return *kTable;                          \
+      auto* t = new LoopTable();                \
+      isa_##variant::FillUnary(*t);             \
+      isa_##variant::FillBinary(*t);            \
+      isa_##variant::FillCompare(*t);           \
+      isa_##variant::FillConvert(*t);           \
+      isa_##variant::FillRandom(*t);            \
+      return t;                                 \
+    }();                                        \
+    return *kTable;                             \
   }
 
 constexpr auto kVariants = std::to_array<Variant>({
@@ -70,7 +70,9 @@ int IsaCount() {
   return count;
 }
 
-std::string_view IsaName(int index) { return kVariants[static_cast<size_t>(std::clamp(index, 0, IsaCount() - 1))].name; }
+std::string_view IsaName(int index) {
+  return kVariants[static_cast<size_t>(std::clamp(index, 0, IsaCount() - 1))].name;
+}
 
 std::string_view BestIsa() { return IsaName(IsaCount() - 1); }
 

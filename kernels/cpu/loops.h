@@ -1,10 +1,10 @@
 // The tables of loops: what the block executor calls, one table for each level of the instruction set.
 //
-// A loop reads contiguous inputs and writes a contiguous output, `n` elements, n a multiple of kLoopUnit: there is no scalar tail, so a result
-// does not depend on where an element lies. The output may be one of the inputs.
+// A loop reads contiguous inputs and writes a contiguous output, `n` elements, n a multiple of kLoopUnit: there is no
+// scalar tail, so a result does not depend on where an element lies. The output may be one of the inputs.
 //
-// Loops exist for bool, the integers, float32 and float64. float16 and bfloat16 are converted to float32 before a loop and back after it, which
-// are loops too (`convert`).
+// Loops exist for bool, the integers, float32 and float64. float16 and bfloat16 are converted to float32 before a loop
+// and back after it, which are loops too (`convert`).
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,9 @@ using Loop = void (*)(void* out, const void* const* inputs, int64_t n);
 
 inline constexpr int64_t kLoopUnit = 64;
 
-// Draws of the random ops: `n` elements of the counters from `counter` on (any n; kernels/ops/philox.h says what a counter gives). Uniform ones are written
-// as float32, of float64 as float64; normal ones as float64: converting them to the dtype is the only rounding.
+// Draws of the random ops: `n` elements of the counters from `counter` on (any n; kernels/ops/philox.h says what a
+// counter gives). Uniform ones are written as float32, of float64 as float64; normal ones as float64: converting them
+// to the dtype is the only rounding.
 using RandomLoop = void (*)(void* out, uint64_t seed, uint64_t counter, int64_t n);
 
 struct LoopTable {

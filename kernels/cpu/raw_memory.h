@@ -13,8 +13,8 @@ int64_t HostMemoryTotal();
 // Bytes available now, as /proc/meminfo estimates them (and inside the cgroup's limit); -1 where it does not say.
 int64_t HostMemoryAvailable();
 
-// One mapping a block: page aligned, zero filled by the kernel, huge pages asked for from 2 MiB on. No cache and no limit, but a block larger than
-// HostMemoryTotal() is refused before the kernel is asked.
+// One mapping a block: page aligned, zero filled by the kernel, huge pages asked for from 2 MiB on. No cache and no
+// limit, but a block larger than HostMemoryTotal() is refused before the kernel is asked.
 std::unique_ptr<MemoryResource> MakeRawMemory();
 
 }  // namespace tensord::cpu

@@ -13,7 +13,10 @@ absl::StatusOr<Scratch> Scratch::Allocate(size_t bytes, Context& context) {
 }
 
 Scratch::Scratch(Scratch&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_), resource_(other.resource_), stream_(other.stream_) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(other.bytes_),
+      resource_(other.resource_),
+      stream_(other.stream_) {}
 
 Scratch& Scratch::operator=(Scratch&& other) noexcept {
   std::swap(data_, other.data_);

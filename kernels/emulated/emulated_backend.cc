@@ -104,7 +104,9 @@ DeviceInfo EmulatedInfo(uint32_t index) {
 class EmulatedBackend final : public Backend {
  public:
   explicit EmulatedBackend(const EmulatedOptions& options)
-      : info_(EmulatedInfo(options.index)), cpu_(MakeCpuBackend({})), memory_(cpu_->memory(), info_.id, options.memory_bytes) {
+      : info_(EmulatedInfo(options.index)),
+        cpu_(MakeCpuBackend({})),
+        memory_(cpu_->memory(), info_.id, options.memory_bytes) {
     info_.compute_units = cpu_->Info().compute_units;
   }
 

@@ -1,11 +1,14 @@
-// Random numbers by counter: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"), and what rand and randn make of it.
+// Random numbers by counter: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"), and what
+// rand and randn make of it.
 //
-// An element's number depends on the seed and on its counter c = seed_offset + element index alone. A draw of one word (float16, bfloat16,
-// float32) takes word c % 4 of the block of counter (c / 4, stream 0); a draw of two words (float64) takes words 2 (c % 2) and the next of the block of
-// counter (c / 2, stream 1). A block of counter (n, stream) is Philox's of the key (seed) and the counter words (low n, high n, stream, 0).
+// An element's number depends on the seed and on its counter c = seed_offset + element index alone. A draw of one word
+// (float16, bfloat16, float32) takes word c % 4 of the block of counter (c / 4, stream 0); a draw of two words
+// (float64) takes words 2 (c % 2) and the next of the block of counter (c / 2, stream 1). A block of counter (n,
+// stream) is Philox's of the key (seed) and the counter words (low n, high n, stream, 0).
 //   rand    the draw's upper bits as a fraction: 11 bits for float16, 8 for bfloat16, 24 for float32, 53 for float64
-//   randn   Box-Muller on the draws of c and its neighbour: the even one of the two gives the radius, the odd one the angle; an even c takes the
-//           cosine, an odd one the sine. Computed in float64 by the series below and rounded to the dtype
+//   randn   Box-Muller on the draws of c and its neighbour: the even one of the two gives the radius, the odd one the
+//           angle; an even c takes the cosine, an odd one the sine. The fractions have 53 bits for float64, all 32 bits
+//           of the word for the others. Computed in float64 by the series below and rounded to the dtype
 // The series use + - * / and square roots only, so that without contraction every device gets the same bits.
 //
 //   const PhiloxBlock block = Philox(seed, c / 4, kPhiloxSingle);
@@ -117,9 +120,15 @@ TENSORD_HD CosSin ExactCosSin(double turn) {
 }
 
 // Uniform fractions of draws.
-TENSORD_HD float FractionFloat32(uint32_t word) { return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24F; }
-TENSORD_HD float FractionFloat16(uint32_t word) { return static_cast<float>(static_cast<int32_t>(word >> 21)) * 0x1p-11F; }
-TENSORD_HD float FractionBfloat16(uint32_t word) { return static_cast<float>(static_cast<int32_t>(word >> 24)) * 0x1p-8F; }
+TENSORD_HD float FractionFloat32(uint32_t word) {
+  return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24F;
+}
+TENSORD_HD float FractionFloat16(uint32_t word) {
+  return static_cast<float>(static_cast<int32_t>(word >> 21)) * 0x1p-11F;
+}
+TENSORD_HD float FractionBfloat16(uint32_t word) {
+  return static_cast<float>(static_cast<int32_t>(word >> 24)) * 0x1p-8F;
+}
 // The upper 53 bits of high:low; both parts are exact, and so is their sum.
 TENSORD_HD double FractionFloat64(uint32_t high, uint32_t low) {
   return static_cast<double>(static_cast<int32_t>(high >> 1)) * 0x1p-31 +

@@ -25,7 +25,8 @@ void Fill(Loop (&row)[kDtypeCount]) {
 }  // namespace
 
 void FillBinary(LoopTable& table) {
-#define TENSORD_BINARY(Enum, name, Types, summary) Fill<f::Enum, TypeRule::Types>(table.ops[static_cast<int>(Op::k##Enum)]);
+#define TENSORD_BINARY(Enum, name, Types, summary) \
+  Fill<f::Enum, TypeRule::Types>(table.ops[static_cast<int>(Op::k##Enum)]);
 #define TENSORD_OP(Enum, name, Family, Types, operands, results, fields, summary)
 #include "kernels/ops/ops.def"
 #undef TENSORD_OP

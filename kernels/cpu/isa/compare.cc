@@ -37,7 +37,8 @@ void WhereLoop(void* out, const void* const* inputs, int64_t n) {
 }  // namespace
 
 void FillCompare(LoopTable& table) {
-#define TENSORD_COMPARE(Enum, name, Types, summary) Fill<f::Enum, TypeRule::Types>(table.ops[static_cast<int>(Op::k##Enum)]);
+#define TENSORD_COMPARE(Enum, name, Types, summary) \
+  Fill<f::Enum, TypeRule::Types>(table.ops[static_cast<int>(Op::k##Enum)]);
 #define TENSORD_OP(Enum, name, Family, Types, operands, results, fields, summary)
 #include "kernels/ops/ops.def"
 #undef TENSORD_OP

@@ -1,8 +1,12 @@
 // The loops that turn elements into another dtype: the rules of the op cast.
 //
-// float16 and bfloat16 meet float32 directly, and what float32 cannot hold exactly enough to be rounded twice: float64, and for bfloat16 the integers of
-// 32 and 64 bits. The rest goes through float32 in two loops (loops.h).
+// float16 and bfloat16 meet float32 directly, and what float32 cannot hold exactly enough to be rounded twice: float64,
+// and for bfloat16 the integers of 32 and 64 bits. The rest goes through float32 in two loops (loops.h).
 #include <limits>
+
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
 
 #include "kernels/cpu/isa/loop_kinds.h"
 #include "kernels/ops/functors/math.h"
@@ -33,7 +37,8 @@ TENSORD_HD I Saturate(F x) {
   } else if constexpr (std::is_same_v<I, uint32_t> && sizeof(F) == 8) {
     // By way of int32, which has an instruction everywhere.
     const bool high = safe >= F(2147483648.0);
-    converted = static_cast<uint32_t>(static_cast<int32_t>(high ? safe - F(2147483648.0) : safe)) + (high ? 0x80000000U : 0U);
+    converted =
+        static_cast<uint32_t>(static_cast<int32_t>(high ? safe - F(2147483648.0) : safe)) + (high ? 0x80000000U : 0U);
   } else {
     converted = static_cast<I>(safe);
   }
@@ -41,7 +46,8 @@ TENSORD_HD I Saturate(F x) {
   return inside ? converted : outside;
 }
 
-// float64 to float32 with the last bit set where digits were lost: what is rounded once more from there is rounded as if once.
+// float64 to float32 with the last bit set where digits were lost: what is rounded once more from there is rounded as
+// if once.
 TENSORD_HD float RoundToOdd(double x) {
   const float nearest = static_cast<float>(x);
   const double back = nearest;
@@ -61,7 +67,8 @@ TENSORD_HD uint16_t ToHalf(float x) {
     const uint32_t sign = (u >> 16) & 0x8000U;
     const uint32_t magnitude = u & 0x7fffffffU;
     const uint32_t nan = 0x7e00U | ((magnitude >> 13) & 0x1ffU);
-    // Below the normal range: adding 1/2 puts the unit in the last place where float16 has it, so the addition itself rounds.
+    // Below the normal range: adding 1/2 puts the unit in the last place where float16 has it, so the addition itself
+    // rounds.
     const uint32_t small = BitCast<uint32_t>(BitCast<float>(magnitude) + 0.5F) - 0x3f000000U;
     const uint32_t normal = (magnitude - 0x38000000U + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;
     uint32_t out = magnitude < 0x38800000U ? small : normal;
@@ -136,11 +143,37 @@ void ConvertLoop(void* out, const void* const* inputs, int64_t n) {
   for (int64_t i = 0; i < m; ++i) o[i] = Convert<To, From>(a[i]);
 }
 
-// Integers that become integers no wider than themselves keep their low bits, and to become bool or wider ones of no sign they need none: those loops
-// are shared between signed and unsigned.
+#ifdef __F16C__
+// The machine's own conversions, which the compiler does not find. The same bits as above, but for NaN, which becomes
+// quiet.
+template <>
+void ConvertLoop<float, Half>(void* out, const void* const* inputs, int64_t n) {
+  auto* const o = static_cast<float*>(out);
+  const auto* const a = static_cast<const uint16_t*>(inputs[0]);
+  const int64_t m = Whole(n);
+  for (int64_t i = 0; i < m; i += 8) {
+    _mm256_storeu_ps(o + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a + i))));
+  }
+}
+
+template <>
+void ConvertLoop<Half, float>(void* out, const void* const* inputs, int64_t n) {
+  auto* const o = static_cast<uint16_t*>(out);
+  const auto* const a = static_cast<const float*>(inputs[0]);
+  const int64_t m = Whole(n);
+  for (int64_t i = 0; i < m; i += 8) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(o + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
+  }
+}
+#endif
+
+// Integers that become integers no wider than themselves keep their low bits, and to become bool or wider ones of no
+// sign they need none: those loops are shared between signed and unsigned.
 template <class To, class From>
 Loop Choose() {
-  constexpr bool kIntegers = std::is_integral_v<To> && std::is_integral_v<From> && !std::is_same_v<To, bool> && !std::is_same_v<From, bool>;
+  constexpr bool kIntegers =
+      std::is_integral_v<To> && std::is_integral_v<From> && !std::is_same_v<To, bool> && !std::is_same_v<From, bool>;
   if constexpr (std::is_same_v<To, From>) {
     return kCopy<sizeof(To)>;
   } else if constexpr (kIntegers && sizeof(To) == sizeof(From)) {

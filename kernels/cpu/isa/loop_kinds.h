@@ -1,7 +1,8 @@
 // The shapes of loops, written once for every functor.
 //
-// Everything here is in the variant's own namespace and unnamed inside it: nothing compiled for one instruction set may be shared with another. For
-// the same reason these files call inline functions of others only where those are always inlined.
+// Everything here is in the variant's own namespace and unnamed inside it: nothing compiled for one instruction set may
+// be shared with another. For the same reason these files call inline functions of others only where those are always
+// inlined.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,9 @@ namespace tensord::cpu::TENSORD_ISA_NAMESPACE {
 namespace {
 
 template <int kBytes>
-using Bits = std::conditional_t<kBytes == 1, uint8_t,
-                                std::conditional_t<kBytes == 2, uint16_t, std::conditional_t<kBytes == 4, uint32_t, uint64_t>>>;
+using Bits =
+    std::conditional_t<kBytes == 1, uint8_t,
+                       std::conditional_t<kBytes == 2, uint16_t, std::conditional_t<kBytes == 4, uint32_t, uint64_t>>>;
 
 // How an element lies in memory: a bool is a byte, true where it is not 0 (an upload may bring other values than 1).
 template <class T>

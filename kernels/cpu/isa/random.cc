@@ -12,8 +12,8 @@ struct Words {
   alignas(64) uint32_t word[4][kLanes];
 };
 
-// Round by round over all lanes, through memory: the compiler multiplies words it has just loaded by the instruction for words, but not words that it
-// has just computed.
+// Round by round over all lanes, through memory: the compiler multiplies words it has just loaded by the instruction
+// for words, but not words that it has just computed.
 void Draw(uint64_t seed, uint64_t block, uint32_t stream, Words& w) {
   for (int i = 0; i < kLanes; ++i) {
     const PhiloxBlock b = PhiloxCounter(block + static_cast<uint64_t>(i), stream);

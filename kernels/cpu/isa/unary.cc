@@ -1,6 +1,7 @@
 // The loops of the Unary rows.
-#include "kernels/cpu/isa/loop_kinds.h"
 #include "kernels/ops/functors/unary.h"
+
+#include "kernels/cpu/isa/loop_kinds.h"
 
 namespace tensord::cpu::TENSORD_ISA_NAMESPACE {
 namespace {
@@ -36,7 +37,8 @@ void Fill(Loop (&row)[kDtypeCount]) {
 }  // namespace
 
 void FillUnary(LoopTable& table) {
-#define TENSORD_UNARY(Enum, name, Types, summary) Fill<f::Enum, TypeRule::Types>(table.ops[static_cast<int>(Op::k##Enum)]);
+#define TENSORD_UNARY(Enum, name, Types, summary) \
+  Fill<f::Enum, TypeRule::Types>(table.ops[static_cast<int>(Op::k##Enum)]);
 #define TENSORD_OP(Enum, name, Family, Types, operands, results, fields, summary)
 #include "kernels/ops/ops.def"
 #undef TENSORD_OP

@@ -1,6 +1,7 @@
 // The scalar meaning of the Binary rows: one struct a row, named as its enumerator (unary.h says how they are used).
 //
-// Integers wrap. Integer division and remainder by zero give 0. floor_divide and remainder are Python's, for infinities and signed zeros too.
+// Integers wrap. Integer division and remainder by zero give 0. floor_divide and remainder are Python's, for infinities
+// and signed zeros too.
 //
 // Standard library only: device code includes this file.
 #pragma once
@@ -12,28 +13,28 @@
 namespace tensord::functors {
 
 // Rows that are an operator: in a wrapping type for integers.
-#define TENSORD_BINARY_WRAPPING(Name, op)                                                                              \
-  struct Name {                                                                                                        \
-    template <class T>                                                                                                 \
-    TENSORD_HD T operator()(T a, T b) const {                                                                          \
-      if constexpr (math::kIsFloat<T>) {                                                                               \
-        return a op b;                                                                                                 \
-      } else {                                                                                                         \
-        return static_cast<T>(static_cast<math::Wrapping<T>>(a) op static_cast<math::Wrapping<T>>(b));                 \
-      }                                                                                                                \
-    }                                                                                                                  \
+#define TENSORD_BINARY_WRAPPING(Name, op)                                                              \
+  struct Name {                                                                                        \
+    template <class T>                                                                                 \
+    TENSORD_HD T operator()(T a, T b) const {                                                          \
+      if constexpr (math::kIsFloat<T>) {                                                               \
+        return a op b;                                                                                 \
+      } else {                                                                                         \
+        return static_cast<T>(static_cast<math::Wrapping<T>>(a) op static_cast<math::Wrapping<T>>(b)); \
+      }                                                                                                \
+    }                                                                                                  \
   };
 TENSORD_BINARY_WRAPPING(Add, +)
 TENSORD_BINARY_WRAPPING(Multiply, *)
 TENSORD_BINARY_WRAPPING(Subtract, -)
 #undef TENSORD_BINARY_WRAPPING
 
-#define TENSORD_BINARY_BITS(Name, op)          \
-  struct Name {                                \
-    template <class T>                         \
-    TENSORD_HD T operator()(T a, T b) const {  \
-      return static_cast<T>(a op b);           \
-    }                                          \
+#define TENSORD_BINARY_BITS(Name, op)         \
+  struct Name {                               \
+    template <class T>                        \
+    TENSORD_HD T operator()(T a, T b) const { \
+      return static_cast<T>(a op b);          \
+    }                                         \
   };
 TENSORD_BINARY_BITS(BitwiseAnd, &)
 TENSORD_BINARY_BITS(BitwiseOr, |)
@@ -114,7 +115,8 @@ struct FloorDivide {
       return b == T(0) ? quotient : (exact == T(0) ? signed_zero : whole);
     } else if constexpr (std::is_signed_v<T>) {
       if (b == T(0)) return T(0);
-      if (b == T(-1)) return static_cast<T>(math::Wrapping<T>{0} - static_cast<math::Wrapping<T>>(a));  // MIN / -1 traps
+      if (b == T(-1))
+        return static_cast<T>(math::Wrapping<T>{0} - static_cast<math::Wrapping<T>>(a));  // MIN / -1 traps
       const T quotient = static_cast<T>(a / b);
       const T rest = static_cast<T>(a % b);
       return static_cast<T>(quotient - (rest != T(0) && (rest < T(0)) != (b < T(0))));

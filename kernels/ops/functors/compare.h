@@ -7,12 +7,12 @@
 
 namespace tensord::functors {
 
-#define TENSORD_COMPARISON(Name, op)              \
-  struct Name {                                   \
-    template <class T>                            \
-    TENSORD_HD bool operator()(T a, T b) const {  \
-      return a op b;                              \
-    }                                             \
+#define TENSORD_COMPARISON(Name, op)             \
+  struct Name {                                  \
+    template <class T>                           \
+    TENSORD_HD bool operator()(T a, T b) const { \
+      return a op b;                             \
+    }                                            \
   };
 TENSORD_COMPARISON(Equal, ==)
 TENSORD_COMPARISON(Greater, >)
@@ -23,12 +23,12 @@ TENSORD_COMPARISON(NotEqual, !=)
 #undef TENSORD_COMPARISON
 
 // The operators & | != take bools without a branch.
-#define TENSORD_LOGICAL(Name, op)                 \
-  struct Name {                                   \
-    template <class T>                            \
-    TENSORD_HD bool operator()(T a, T b) const {  \
-      return (a != T(0)) op (b != T(0));          \
-    }                                             \
+#define TENSORD_LOGICAL(Name, op)                \
+  struct Name {                                  \
+    template <class T>                           \
+    TENSORD_HD bool operator()(T a, T b) const { \
+      return (a != T(0)) op(b != T(0));          \
+    }                                            \
   };
 TENSORD_LOGICAL(LogicalAnd, &)
 TENSORD_LOGICAL(LogicalOr, |)

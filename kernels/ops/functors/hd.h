@@ -1,7 +1,7 @@
 // TENSORD_HD: what every functor's function carries.
 //
-// Device code: callable on host and device. Host code: always inlined, because loops are compiled for several instruction sets and an out-of-line
-// copy made by one of them could be called from all.
+// Device code: callable on host and device. Host code: always inlined, because loops are compiled for several
+// instruction sets and an out-of-line copy made by one of them could be called from all.
 //
 // Standard library only: device code includes this file.
 #pragma once

@@ -1,7 +1,8 @@
 // Mathematical functions for float and double, the same names for both: math::Exp(x).
 //
-// On the host with TENSORD_VECTOR_MATH they are the C functions, declared so that the compiler calls their vector versions inside a vectorised loop
-// (SLEEF's libsleefgnuabi, 1 ulp); without it, and on devices, plain libm. Results may differ by an ulp or two between processors.
+// On the host with TENSORD_VECTOR_MATH they are the C functions, declared so that the compiler calls their vector
+// versions inside a vectorised loop (SLEEF's libsleefgnuabi, 1 ulp); without it, and on devices, plain libm. Results
+// may differ by an ulp or two between processors.
 //
 // Standard library only: device code includes this file.
 #pragma once
@@ -22,15 +23,15 @@
 namespace tensord::math {
 
 // TENSORD_MATH_1(Name, cname): Name(float) is cname##f, Name(double) is cname.
-#define TENSORD_MATH_1(Name, cname)                                 \
-  extern "C" float cname##f(float) noexcept TENSORD_SIMD_FUNCTION;  \
-  extern "C" double cname(double) noexcept TENSORD_SIMD_FUNCTION;   \
-  TENSORD_HD float Name(float x) { return cname##f(x); }            \
+#define TENSORD_MATH_1(Name, cname)                                \
+  extern "C" float cname##f(float) noexcept TENSORD_SIMD_FUNCTION; \
+  extern "C" double cname(double) noexcept TENSORD_SIMD_FUNCTION;  \
+  TENSORD_HD float Name(float x) { return cname##f(x); }           \
   TENSORD_HD double Name(double x) { return cname(x); }
-#define TENSORD_MATH_2(Name, cname)                                        \
-  extern "C" float cname##f(float, float) noexcept TENSORD_SIMD_FUNCTION;  \
-  extern "C" double cname(double, double) noexcept TENSORD_SIMD_FUNCTION;  \
-  TENSORD_HD float Name(float x, float y) { return cname##f(x, y); }       \
+#define TENSORD_MATH_2(Name, cname)                                       \
+  extern "C" float cname##f(float, float) noexcept TENSORD_SIMD_FUNCTION; \
+  extern "C" double cname(double, double) noexcept TENSORD_SIMD_FUNCTION; \
+  TENSORD_HD float Name(float x, float y) { return cname##f(x, y); }      \
   TENSORD_HD double Name(double x, double y) { return cname(x, y); }
 
 TENSORD_MATH_1(Acos, acos)
@@ -92,7 +93,8 @@ TENSORD_HD double Trunc(double x) { return TENSORD_BUILTIN(trunc)(x); }
 template <class T>
 inline constexpr bool kIsFloat = std::is_floating_point_v<T>;
 
-// yes where `choice` holds, no elsewhere: by bits, because a compiler would move calls that only one side needs into a branch, and vectorise nothing.
+// yes where `choice` holds, no elsewhere: by bits, because a compiler would move calls that only one side needs into a
+// branch, and vectorise nothing.
 template <class T>
 TENSORD_HD T Blend(bool choice, T yes, T no) {
   using U = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
@@ -139,9 +141,11 @@ TENSORD_HD T Log1p(T x) {
   return Blend(x > T(1e18), Log(x), C_log1p(x));
 }
 
-// The remainder of a truncated division, exact. SLEEF's is as long as x / y is finite: float goes through double, double through multiples of
-// y that are powers of two times y; the remainder by infinity is x.
-TENSORD_HD float Fmod(float x, float y) { return static_cast<float>(fmod(static_cast<double>(x), static_cast<double>(y))); }
+// The remainder of a truncated division, exact. SLEEF's is as long as x / y is finite: float goes through double,
+// double through multiples of y that are powers of two times y; the remainder by infinity is x.
+TENSORD_HD float Fmod(float x, float y) {
+  return static_cast<float>(fmod(static_cast<double>(x), static_cast<double>(y)));
+}
 TENSORD_HD double Fmod(double x, double y) {
 #if defined(TENSORD_VECTOR_MATH) && !defined(__CUDACC__)
   const double step = y * 0x1p700;
@@ -151,9 +155,10 @@ TENSORD_HD double Fmod(double x, double y) {
 #endif
 }
 
-// The unsigned type in which an integer wraps without undefined behaviour: at least as wide as int, so that promotion to int cannot bring signed
-// overflow back.
+// The unsigned type in which an integer wraps without undefined behaviour: at least as wide as int, so that promotion
+// to int cannot bring signed overflow back.
 template <class T>
-using Wrapping = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>>;
+using Wrapping = std::conditional_t<(sizeof(T) < 4), uint32_t,
+                                    std::make_unsigned_t<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>>;
 
 }  // namespace tensord::math

@@ -14,7 +14,8 @@ struct Where {
   }
 };
 
-// The upper bound wins where the two cross; NaN in any place gives NaN. A bound left out is a bound that is not applied.
+// The upper bound wins where the two cross; NaN in any place gives NaN. A bound left out is a bound that is not
+// applied.
 struct Clip {
   template <class T>
   TENSORD_HD T operator()(T x, T low, T high) const {

@@ -2,8 +2,9 @@
 //
 //   functors::Exp()(1.0f)
 //
-// T is bool, an integer, float or double as the row's type rule says; float16 and bfloat16 are converted to float around a functor. Rows with a
-// bool result return bool. Functors know no tensors, never fail and may be called from any thread.
+// T is bool, an integer, float or double as the row's type rule says; float16 and bfloat16 are converted to float
+// around a functor. Rows with a bool result return bool. Functors know no tensors, never fail and may be called from
+// any thread.
 //
 // Standard library only: device code includes this file.
 #pragma once
@@ -29,12 +30,12 @@ struct Abs {
 };
 
 // Rows that are one function of math.h.
-#define TENSORD_UNARY_MATH(Name)             \
-  struct Name {                              \
-    template <class T>                       \
-    TENSORD_HD T operator()(T x) const {     \
-      return math::Name(x);                  \
-    }                                        \
+#define TENSORD_UNARY_MATH(Name)         \
+  struct Name {                          \
+    template <class T>                   \
+    TENSORD_HD T operator()(T x) const { \
+      return math::Name(x);              \
+    }                                    \
   };
 TENSORD_UNARY_MATH(Acos)
 TENSORD_UNARY_MATH(Acosh)

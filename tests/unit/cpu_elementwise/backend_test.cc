@@ -53,7 +53,8 @@ TEST(CpuBackend, MemoryIsAlignedCountedAndGivenBack) {
 }
 
 TEST(CpuBackend, WhatTheMachineDoesNotHaveIsRefusedWithNumbers) {
-  for (const size_t bytes : {size_t{138780701932912640}, ~size_t{0}, static_cast<size_t>(Cpu().memory().Stats().total) + 1}) {
+  for (const size_t bytes :
+       {size_t{138780701932912640}, ~size_t{0}, static_cast<size_t>(Cpu().memory().Stats().total) + 1}) {
     const absl::StatusOr<void*> block = Cpu().memory().Allocate(bytes, 0);
     ASSERT_FALSE(block.ok());
     EXPECT_EQ(ReasonOf(block.status()), Reason::kMemoryExhausted);
@@ -71,7 +72,8 @@ TEST(CpuBackend, OpsThatAreTheEnginesDoNotRunHere) {
   Tensor x(Dtype::kFloat32, {2});
   const KernelOperand operand = In(x);
   const Attributes none;
-  KernelCall call{Op::kReshape, &none, Dtype::kFloat32, absl::MakeConstSpan(&operand, 1), absl::MakeConstSpan(&x.view, 1)};
+  KernelCall call{Op::kReshape, &none, Dtype::kFloat32, absl::MakeConstSpan(&operand, 1),
+                  absl::MakeConstSpan(&x.view, 1)};
   EXPECT_EQ(ReasonOf(Cpu().Run(call, 0, Cpu().memory())), Reason::kInternal);
 }
 
@@ -154,7 +156,8 @@ TEST(EmulatedBackend, ComputesAndCopiesBetweenDevices) {
   TensorView view{Dtype::kFloat32, {3}, {1}, a};
   const KernelOperand operand = In(view);
   const Attributes none;
-  KernelCall call{Op::kNegative, &none, Dtype::kFloat32, absl::MakeConstSpan(&operand, 1), absl::MakeConstSpan(&view, 1)};
+  KernelCall call{Op::kNegative, &none, Dtype::kFloat32, absl::MakeConstSpan(&operand, 1),
+                  absl::MakeConstSpan(&view, 1)};
   ASSERT_TRUE(one->Run(call, one->default_stream(), one->memory()).ok());
   ASSERT_TRUE(two->CopyFrom(*one, a, b, 12, two->default_stream()).ok());
   ASSERT_TRUE(two->Synchronize(two->default_stream()).ok());

@@ -10,8 +10,8 @@
 namespace tensord::testing {
 namespace {
 
-// The rules of cast, from the design: float to integer truncates and saturates, NaN gives 0; anything to bool is != 0, NaN is true; narrowing integers
-// wraps; reals round to nearest even, once.
+// The rules of cast, from the design: float to integer truncates and saturates, NaN gives 0; anything to bool is != 0,
+// NaN is true; narrowing integers wraps; reals round to nearest even, once.
 Number Expected(Dtype to, Number x) {
   if (to == Dtype::kBool) return Number::Of(x.real ? !(x.value == 0) : x.integer != 0);
   alignas(8) std::byte bytes[8];
@@ -38,7 +38,8 @@ std::vector<Number> Values(Dtype dtype) {
     if (dtype == Dtype::kBool) bits &= 1;
     if (i % 3 == 0 && IsReal(dtype)) {
       // Within the ranges of the integers, and near the halfway points of the short reals.
-      const long double v = std::ldexp(static_cast<long double>(static_cast<int64_t>(generator())), -static_cast<int>(generator() % 80));
+      const long double v =
+          std::ldexp(static_cast<long double>(static_cast<int64_t>(generator())), -static_cast<int>(generator() % 80));
       Write(dtype, Number::Real(v), &bits);
     }
     values.push_back(Read(dtype, &bits));
@@ -77,8 +78,8 @@ TEST(Cast, EveryPairOfDtypes) {
         const Number value = got.At(static_cast<int64_t>(i));
         if (Same(to, value, want, 0)) continue;
         ++wrong;
-        ADD_FAILURE() << DtypeName(from) << " to " << DtypeName(to) << ": " << Text(from, values[i]) << " became " << Text(to, value)
-                      << ", expected " << Text(to, want);
+        ADD_FAILURE() << DtypeName(from) << " to " << DtypeName(to) << ": " << Text(from, values[i]) << " became "
+                      << Text(to, value) << ", expected " << Text(to, want);
       }
     }
   }
@@ -91,7 +92,8 @@ TEST(Cast, EveryShortReal) {
       const auto bits = static_cast<uint16_t>(i);
       std::memcpy(x.memory.data() + 2 * i, &bits, 2);
     }
-    for (const Dtype to : {Dtype::kFloat16, Dtype::kBfloat16, Dtype::kFloat32, Dtype::kFloat64, Dtype::kInt8, Dtype::kUint64}) {
+    for (const Dtype to :
+         {Dtype::kFloat16, Dtype::kBfloat16, Dtype::kFloat32, Dtype::kFloat64, Dtype::kInt8, Dtype::kUint64}) {
       const Tensor got = RunOp(Op::kCast, {In(x)}, {to, {65536}}, from);
       int wrong = 0;
       for (int64_t i = 0; i < 65536; ++i) wrong += !Same(to, got.At(i), Expected(to, x.At(i)), 0);
@@ -111,8 +113,9 @@ TEST(Cast, EveryShortReal) {
 }
 
 TEST(Cast, OutOfRangeAsDocumented) {
-  const std::vector<Number> values = {Number::Real(std::nan("")), Number::Real(HUGE_VAL), Number::Real(-HUGE_VAL), Number::Real(3e9),
-                                      Number::Real(-1), Number::Real(300), Number::Real(2.9), Number::Real(-2.9)};
+  const std::vector<Number> values = {Number::Real(std::nan("")), Number::Real(HUGE_VAL), Number::Real(-HUGE_VAL),
+                                      Number::Real(3e9),          Number::Real(-1),       Number::Real(300),
+                                      Number::Real(2.9),          Number::Real(-2.9)};
   const Tensor x = Vector(Dtype::kFloat32, values);
   const Tensor i32 = RunOp(Op::kCast, {In(x)}, {Dtype::kInt32, {8}}, Dtype::kFloat32);
   const int64_t want[8] = {0, 2147483647, -2147483648LL, 2147483647, -1, 300, 2, -2};

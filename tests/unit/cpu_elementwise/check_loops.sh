@@ -1,8 +1,8 @@
 #!/bin/sh
 # check_loops.sh NM OBJECT...: what the loops of one instruction set may link against.
 #
-# No inline function of others: it would exist once in the program, compiled for any of the sets. And in the elementwise loops no scalar mathematics: it
-# means that a loop was not vectorised.
+# No inline function of others: it would exist once in the program, compiled for any of the sets. And in the elementwise
+# loops no scalar mathematics: it means that a loop was not vectorised.
 nm=$1
 shift
 bad=0

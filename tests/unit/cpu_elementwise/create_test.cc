@@ -31,7 +31,9 @@ TEST(Create, ZerosOnesAndFull) {
     const Scalar value = dtype == Dtype::kBool ? Scalar{true, Dtype::kNone} : I(7);
     const Tensor full = RunOp(Op::kFull, {In(value)}, type, dtype, Create());
     for (const int64_t i : {int64_t{0}, int64_t{1}, int64_t{65535}, type.elements() - 1}) {
-      const auto worth = [i](const Tensor& t) { return t.At(i).real ? t.At(i).value : static_cast<long double>(t.At(i).integer); };
+      const auto worth = [i](const Tensor& t) {
+        return t.At(i).real ? t.At(i).value : static_cast<long double>(t.At(i).integer);
+      };
       EXPECT_EQ(worth(zeros), 0) << DtypeName(dtype);
       EXPECT_EQ(worth(ones), 1) << DtypeName(dtype);
       EXPECT_EQ(worth(full), dtype == Dtype::kBool ? 1 : 7) << DtypeName(dtype);
@@ -58,7 +60,8 @@ TEST(Create, ArangeIsExactForIntegers) {
   EXPECT_EQ(static_cast<int64_t>(back.At(2).integer), 1);
   const Scalar huge{~uint64_t{0} - 1, Dtype::kNone};
   const Scalar end{~uint64_t{0}, Dtype::kNone};
-  EXPECT_EQ(static_cast<uint64_t>(RunOp(Op::kArange, {In(huge), In(end)}, {Dtype::kUint64, {1}}, Dtype::kUint64, Create()).At(0).integer),
+  EXPECT_EQ(static_cast<uint64_t>(
+                RunOp(Op::kArange, {In(huge), In(end)}, {Dtype::kUint64, {1}}, Dtype::kUint64, Create()).At(0).integer),
             ~uint64_t{0} - 1);
 }
 
@@ -80,19 +83,22 @@ TEST(Create, Linspace) {
   const Scalar a = R(-1);
   const Scalar b = R(2);
   const Tensor got = RunOp(Op::kLinspace, {In(a), In(b)}, {Dtype::kFloat32, {7}}, Dtype::kFloat32, Create());
-  for (int64_t i = 0; i < 7; ++i) EXPECT_FLOAT_EQ(static_cast<float>(got.At(i).value), -1 + 0.5F * static_cast<float>(i));
+  for (int64_t i = 0; i < 7; ++i)
+    EXPECT_FLOAT_EQ(static_cast<float>(got.At(i).value), -1 + 0.5F * static_cast<float>(i));
   const Scalar tenth = R(0.1);
   const Scalar last = R(0.7);
   const Tensor ends = RunOp(Op::kLinspace, {In(tenth), In(last)}, {Dtype::kFloat64, {1001}}, Dtype::kFloat64, Create());
   EXPECT_EQ(ends.At(0).value, static_cast<long double>(0.1));
   EXPECT_EQ(ends.At(1000).value, static_cast<long double>(0.7));
-  const Tensor open = RunOp(Op::kLinspace, {In(a), In(b)}, {Dtype::kFloat64, {6}}, Dtype::kFloat64, Create(0, 0, 0, true));
+  const Tensor open =
+      RunOp(Op::kLinspace, {In(a), In(b)}, {Dtype::kFloat64, {6}}, Dtype::kFloat64, Create(0, 0, 0, true));
   EXPECT_DOUBLE_EQ(static_cast<double>(open.At(5).value), 1.5);
   EXPECT_EQ(RunOp(Op::kLinspace, {In(a), In(b)}, {Dtype::kFloat32, {1}}, Dtype::kFloat32, Create()).At(0).value, -1);
 }
 
 TEST(Create, EyeOnEveryDiagonal) {
-  for (const int64_t k : {int64_t{0}, int64_t{1}, int64_t{-2}, int64_t{4}, int64_t{5}, int64_t{-3}, INT64_MAX, INT64_MIN}) {
+  for (const int64_t k :
+       {int64_t{0}, int64_t{1}, int64_t{-2}, int64_t{4}, int64_t{5}, int64_t{-3}, INT64_MAX, INT64_MIN}) {
     const Tensor got = RunOp(Op::kEye, {}, {Dtype::kFloat32, {3, 5}}, Dtype::kFloat32, Create(0, 0, k));
     for (int64_t r = 0; r < 3; ++r) {
       for (int64_t c = 0; c < 5; ++c) EXPECT_EQ(got.At(r * 5 + c).value, int128{c} - r == k ? 1 : 0) << k << r << c;
@@ -110,8 +116,8 @@ TEST(Random, PhiloxKnownAnswers) {
   };
   expect(PhiloxRounds({{0, 0, 0, 0}}, 0, 0), 0x6627e8d5U, 0xe169c58dU, 0xbc57ac4cU, 0x9b00dbd8U);
   expect(PhiloxRounds({{~0U, ~0U, ~0U, ~0U}}, ~0U, ~0U), 0x408f276dU, 0x41c83b0eU, 0xa20bc7c6U, 0x6d5451fdU);
-  expect(PhiloxRounds({{0x243f6a88U, 0x85a308d3U, 0x13198a2eU, 0x03707344U}}, 0xa4093822U, 0x299f31d0U), 0xd16cfe09U, 0x94fdccebU, 0x5001e420U,
-         0x24126ea1U);
+  expect(PhiloxRounds({{0x243f6a88U, 0x85a308d3U, 0x13198a2eU, 0x03707344U}}, 0xa4093822U, 0x299f31d0U), 0xd16cfe09U,
+         0x94fdccebU, 0x5001e420U, 0x24126ea1U);
 }
 
 // What philox.h promises, computed one element at a time.
@@ -141,14 +147,16 @@ long double NormalOf(Dtype dtype, uint64_t seed, uint64_t c) {
 }
 
 const std::vector<Dtype>& Reals() {
-  static const auto* const reals = new std::vector<Dtype>{Dtype::kFloat16, Dtype::kBfloat16, Dtype::kFloat32, Dtype::kFloat64};
+  static const auto* const reals =
+      new std::vector<Dtype>{Dtype::kFloat16, Dtype::kBfloat16, Dtype::kFloat32, Dtype::kFloat64};
   return *reals;
 }
 
 TEST(Random, NumbersDependOnSeedAndCounterAlone) {
   const int threads = cpu::Threads();
   for (const Dtype dtype : Reals()) {
-    for (const uint64_t offset : {uint64_t{0}, uint64_t{1}, uint64_t{7}, (uint64_t{1} << 34) + 3, ~uint64_t{0} - 200000}) {
+    for (const uint64_t offset :
+         {uint64_t{0}, uint64_t{1}, uint64_t{7}, (uint64_t{1} << 34) + 3, ~uint64_t{0} - 200000}) {
       for (const Op op : {Op::kRand, Op::kRandn}) {
         const int64_t n = 131075;
         std::vector<std::byte> first;
@@ -159,13 +167,14 @@ TEST(Random, NumbersDependOnSeedAndCounterAlone) {
           EXPECT_EQ(got.memory, first) << "threads matter";
           for (int64_t i = 0; i < n; i += i < 3000 ? 1 : 997) {
             const uint64_t c = offset + static_cast<uint64_t>(i);
-            const long double want = op == Op::kRand ? UniformOf(dtype, 0x123456789abcdefULL, c) : NormalOf(dtype, 0x123456789abcdefULL, c);
+            const long double want =
+                op == Op::kRand ? UniformOf(dtype, 0x123456789abcdefULL, c) : NormalOf(dtype, 0x123456789abcdefULL, c);
             const double ulps = op == Op::kRand ? 0 : dtype == Dtype::kFloat64 ? 4 : 0.51;
             // Near a zero of sine or cosine the digits are the angle's: absolutely small.
             const bool near = std::fabs(got.At(i).value - want) < 1e-14L;
             ASSERT_TRUE(Same(dtype, got.At(i), Number::Real(want), ulps) || (op == Op::kRandn && near))
-                << RowOf(op).name << " " << DtypeName(dtype) << " " << i << ": " << static_cast<double>(got.At(i).value) << " "
-                << static_cast<double>(want);
+                << RowOf(op).name << " " << DtypeName(dtype) << " " << i << ": " << static_cast<double>(got.At(i).value)
+                << " " << static_cast<double>(want);
           }
         }
       }
@@ -192,7 +201,9 @@ TEST(Random, LiesInTheRangeAndHasTheMoments) {
       square += z * z;
       if (i % 2 == 1) product += z * normal.At(i - 1).value;
     }
-    const long double coarse = dtype == Dtype::kBfloat16 ? 0.002L : dtype == Dtype::kFloat16 ? 0.0003L : 0;  // half of a unit below
+    const long double coarse = dtype == Dtype::kBfloat16  ? 0.002L
+                               : dtype == Dtype::kFloat16 ? 0.0003L
+                                                          : 0;  // half of a unit below
     EXPECT_NEAR(static_cast<double>(sum / n + coarse), 0.5, 0.003);
     EXPECT_NEAR(static_cast<double>(mean / n), 0, 0.01);
     EXPECT_NEAR(static_cast<double>(square / n), 1, 0.02);

@@ -14,9 +14,9 @@ namespace tensord::testing {
 namespace {
 
 struct Format {
-  int digits;       // of the significand
-  int min_exponent; // of the smallest normal number, 2^min_exponent
-  int max_exponent; // of the largest, below 2^(max_exponent + 1)
+  int digits;        // of the significand
+  int min_exponent;  // of the smallest normal number, 2^min_exponent
+  int max_exponent;  // of the largest, below 2^(max_exponent + 1)
 };
 
 Format FormatOf(Dtype dtype) {
@@ -83,9 +83,11 @@ long double HalfValue(Dtype dtype, uint16_t bits) {
   const int biased = (bits & 0x7fff) >> mantissa_bits;
   const int mantissa = bits & ((1 << mantissa_bits) - 1);
   const long double sign = (bits & 0x8000) != 0 ? -1.0L : 1.0L;
-  if (biased == f.max_exponent * 2 + 1) return mantissa != 0 ? std::numeric_limits<long double>::quiet_NaN() : sign * HUGE_VALL;
+  if (biased == f.max_exponent * 2 + 1)
+    return mantissa != 0 ? std::numeric_limits<long double>::quiet_NaN() : sign * HUGE_VALL;
   if (biased == 0) return sign * std::ldexp(static_cast<long double>(mantissa), f.min_exponent - mantissa_bits);
-  return sign * std::ldexp(static_cast<long double>(mantissa + (1 << mantissa_bits)), biased - 1 + f.min_exponent - mantissa_bits);
+  return sign * std::ldexp(static_cast<long double>(mantissa + (1 << mantissa_bits)),
+                           biased - 1 + f.min_exponent - mantissa_bits);
 }
 
 template <class T>
@@ -181,8 +183,12 @@ Tensor::Tensor(Dtype dtype, Dims shape) {
   view.data = memory.data();
 }
 
-Number Tensor::At(int64_t i) const { return Read(view.dtype, memory.data() + i * static_cast<int64_t>(ItemSize(view.dtype))); }
-void Tensor::Set(int64_t i, Number number) { Write(view.dtype, number, memory.data() + i * static_cast<int64_t>(ItemSize(view.dtype))); }
+Number Tensor::At(int64_t i) const {
+  return Read(view.dtype, memory.data() + i * static_cast<int64_t>(ItemSize(view.dtype)));
+}
+void Tensor::Set(int64_t i, Number number) {
+  Write(view.dtype, number, memory.data() + i * static_cast<int64_t>(ItemSize(view.dtype)));
+}
 
 Tensor Vector(Dtype dtype, const std::vector<Number>& numbers) {
   Tensor tensor(dtype, {static_cast<int64_t>(numbers.size())});
@@ -198,12 +204,14 @@ std::vector<Number> Edges(Dtype dtype) {
     const int bits = Bits(dtype);
     const int128 low = is_signed ? -(int128{1} << (bits - 1)) : 0;
     const int128 high = (int128{1} << (bits - (is_signed ? 1 : 0))) - 1;
-    for (int128 v : {int128{0}, int128{1}, int128{2}, int128{3}, int128{5}, int128{7}, int128{8}, int128{13}, int128{31}, int128{32}, int128{63},
-                     int128{64}, int128{100}, high, high - 1, high / 2, high / 2 + 1}) {
+    for (int128 v :
+         {int128{0}, int128{1}, int128{2}, int128{3}, int128{5}, int128{7}, int128{8}, int128{13}, int128{31},
+          int128{32}, int128{63}, int128{64}, int128{100}, high, high - 1, high / 2, high / 2 + 1}) {
       if (v <= high) edges.push_back(Number::Of(v));
     }
     if (is_signed) {
-      for (int128 v : {int128{-1}, int128{-2}, int128{-3}, int128{-5}, int128{-7}, int128{-64}, int128{-100}, low, low + 1, low / 2}) {
+      for (int128 v : {int128{-1}, int128{-2}, int128{-3}, int128{-5}, int128{-7}, int128{-64}, int128{-100}, low,
+                       low + 1, low / 2}) {
         edges.push_back(Number::Of(v));
       }
     }
@@ -213,9 +221,15 @@ std::vector<Number> Edges(Dtype dtype) {
   const long double tiny = std::ldexp(1.0L, f.min_exponent - f.digits + 1);
   const long double normal = std::ldexp(1.0L, f.min_exponent);
   const long double largest = std::ldexp(2.0L, f.max_exponent) - std::ldexp(1.0L, f.max_exponent - f.digits + 1);
-  for (long double v : {0.0L, 1.0L, 0.5L, 1.5L, 2.5L, 2.0L, 3.0L, 3.5L, 5.0L, 7.0L, 2.3L, 0.1L, 0.7L, 0.001L, 1e-4L, 3.14159265358979L, 10.0L,
-                        20.0L, 88.5L, 103.0L, 709.5L, 745.0L, 1000.0L, 12345.0L, 60000.0L, 1e6L, 1e10L, 3e19L, 1e30L, tiny, 3 * tiny, normal,
-                        largest, largest / 2, HUGE_VALL, std::numeric_limits<long double>::quiet_NaN()}) {
+  for (long double v : {0.0L,     1.0L,        0.5L,      1.5L,
+                        2.5L,     2.0L,        3.0L,      3.5L,
+                        5.0L,     7.0L,        2.3L,      0.1L,
+                        0.7L,     0.001L,      1e-4L,     3.14159265358979L,
+                        10.0L,    20.0L,       88.5L,     103.0L,
+                        709.5L,   745.0L,      1000.0L,   12345.0L,
+                        60000.0L, 1e6L,        1e10L,     3e19L,
+                        1e30L,    tiny,        3 * tiny,  normal,
+                        largest,  largest / 2, HUGE_VALL, std::numeric_limits<long double>::quiet_NaN()}) {
     edges.push_back(Number::Real(v));
     edges.push_back(Number::Real(-v));
   }

@@ -1,7 +1,7 @@
 // Tensors, calls and exact numbers for the tests of the CPU's elementwise ops.
 //
-// A Number is what an element is worth: an integer in 128 bits or a long double, so that references need no functor and no loop of the code under
-// test. Conversions here are written by arithmetic, not by bits.
+// A Number is what an element is worth: an integer in 128 bits or a long double, so that references need no functor and
+// no loop of the code under test. Conversions here are written by arithmetic, not by bits.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,8 @@ std::vector<Number> Edges(Dtype dtype);
 Backend& Cpu();
 
 // Runs an op over tensors (views of any strides) into a new tensor of `output`.
-Tensor RunOp(Op op, std::vector<KernelOperand> inputs, TensorType output, Dtype compute, const Attributes& attributes = {});
+Tensor RunOp(Op op, std::vector<KernelOperand> inputs, TensorType output, Dtype compute,
+             const Attributes& attributes = {});
 KernelOperand In(const Tensor& tensor);
 KernelOperand In(const TensorView& view);
 KernelOperand In(const Scalar& scalar);

@@ -15,10 +15,11 @@ constexpr int64_t kElements = 4096;
 
 // Rows whose results go through a vectorised mathematical function, which may differ by an ulp.
 bool UsesMath(Op op) {
-  static const std::set<Op> kOps = {Op::kAcos,  Op::kAcosh, Op::kAsin,    Op::kAsinh,    Op::kAtan,    Op::kAtan2, Op::kAtanh, Op::kCos,
-                                    Op::kCosh,  Op::kErf,   Op::kExp,     Op::kExpm1,    Op::kGelu,    Op::kGeluTanh, Op::kHypot, Op::kLog,
-                                    Op::kLog10, Op::kLog1p, Op::kLog2,    Op::kLogAddExp, Op::kPower,  Op::kSigmoid, Op::kSilu, Op::kSin,
-                                    Op::kSinh,  Op::kSoftplus, Op::kTan,  Op::kTanh};
+  static const std::set<Op> kOps = {Op::kAcos,  Op::kAcosh,     Op::kAsin,  Op::kAsinh,   Op::kAtan,  Op::kAtan2,
+                                    Op::kAtanh, Op::kCos,       Op::kCosh,  Op::kErf,     Op::kExp,   Op::kExpm1,
+                                    Op::kGelu,  Op::kGeluTanh,  Op::kHypot, Op::kLog,     Op::kLog10, Op::kLog1p,
+                                    Op::kLog2,  Op::kLogAddExp, Op::kPower, Op::kSigmoid, Op::kSilu,  Op::kSin,
+                                    Op::kSinh,  Op::kSoftplus,  Op::kTan,   Op::kTanh};
   return kOps.contains(op);
 }
 
@@ -48,7 +49,8 @@ void ExpectSame(Dtype dtype, const std::vector<uint64_t>& a, const std::vector<u
     const Number m = Read(dtype, x + i * item);
     const Number n = Read(dtype, y + i * item);
     if (m.real && m.value != m.value && n.value != n.value) continue;
-    ADD_FAILURE() << what << " " << DtypeName(dtype) << ": element " << i << " is " << Text(dtype, m) << " and " << Text(dtype, n);
+    ADD_FAILURE() << what << " " << DtypeName(dtype) << ": element " << i << " is " << Text(dtype, m) << " and "
+                  << Text(dtype, n);
     return;
   }
 }
@@ -69,13 +71,15 @@ TEST(Isa, VariantsAgreeToTheBit) {
         const cpu::Loop y = other.ops[o][d];
         ASSERT_EQ(x == nullptr, y == nullptr);
         if (x == nullptr || (UsesMath(op) && IsReal(dtype))) continue;
-        const void* inputs[3] = {op == Op::kWhere ? truth.data() : a.data(), op == Op::kWhere ? a.data() : b.data(), b.data()};
+        const void* inputs[3] = {op == Op::kWhere ? truth.data() : a.data(), op == Op::kWhere ? a.data() : b.data(),
+                                 b.data()};
         std::vector<uint64_t> m(static_cast<size_t>(kElements));
         std::vector<uint64_t> n(static_cast<size_t>(kElements));
         x(m.data(), inputs, kElements);
         y(n.data(), inputs, kElements);
         const TypeRule rule = RowOf(op).types;
-        const bool makes_bool = rule == TypeRule::kAnyToBool || rule == TypeRule::kNumericToBool || rule == TypeRule::kRealToBool;
+        const bool makes_bool =
+            rule == TypeRule::kAnyToBool || rule == TypeRule::kNumericToBool || rule == TypeRule::kRealToBool;
         ExpectSame(makes_bool ? Dtype::kBool : dtype, m, n, RowOf(op).name);
       }
       for (const Dtype to : AllDtypes()) {

@@ -44,12 +44,14 @@ void ExpectAdd(const TensorView& a, const TensorView& b, const Dims& shape, cons
   ForEachIndex(shape, [&](const Dims& index, int64_t i) {
     const int128 sum = Broadcast(a, index).integer + Broadcast(b, index).integer;
     const int128 difference = got.At(i).integer - sum;
-    if (difference % (int128{1} << bits) != 0 && ++wrong <= 3) ADD_FAILURE() << what << ": element " << i << " is wrong";
+    if (difference % (int128{1} << bits) != 0 && ++wrong <= 3)
+      ADD_FAILURE() << what << ": element " << i << " is wrong";
   });
 }
 
 TEST(Layout, SizesAroundUnitsBlocksAndChunks) {
-  for (const int64_t n : {0, 1, 2, 63, 64, 65, 127, 1000, 1023, 1024, 1025, 1087, 1088, 2048, 65535, 65536, 65537, 131072, 200001}) {
+  for (const int64_t n :
+       {0, 1, 2, 63, 64, 65, 127, 1000, 1023, 1024, 1025, 1087, 1088, 2048, 65535, 65536, 65537, 131072, 200001}) {
     const Tensor a = Counted(Dtype::kInt32, n);
     const Tensor b = Counted(Dtype::kInt32, n);
     ExpectAdd(a.view, b.view, {n}, "contiguous");
@@ -65,7 +67,8 @@ TEST(Layout, WritesNothingBeyondTheEnd) {
     out.data = memory.data();
     const KernelOperand operand = In(a);
     const Attributes none;
-    KernelCall call{Op::kNegative, &none, Dtype::kInt32, absl::MakeConstSpan(&operand, 1), absl::MakeConstSpan(&out, 1)};
+    KernelCall call{Op::kNegative, &none, Dtype::kInt32, absl::MakeConstSpan(&operand, 1),
+                    absl::MakeConstSpan(&out, 1)};
     ASSERT_TRUE(Cpu().Run(call, 0, Cpu().memory()).ok());
     for (size_t i = static_cast<size_t>(n); i < memory.size(); ++i) ASSERT_EQ(memory[i], 0x7e7e7e7e) << n << " " << i;
     EXPECT_EQ(memory[static_cast<size_t>(n) - 1], -static_cast<int32_t>((n - 1) * 7919));
@@ -79,11 +82,13 @@ TEST(Layout, Broadcasting) {
     Dims b;
     Dims out;
   };
-  for (const Case& c : {Case{{3, 4}, {4}, {3, 4}}, Case{{3, 1}, {1, 4}, {3, 4}}, Case{{500, 3}, {3}, {500, 3}}, Case{{500, 3}, {500, 1}, {500, 3}},
-                        Case{{300, 257}, {257}, {300, 257}}, Case{{300, 257}, {300, 1}, {300, 257}}, Case{{2, 1, 700}, {3, 1}, {2, 3, 700}},
-                        Case{{20, 1024}, {1024}, {20, 1024}}, Case{{20, 1025}, {1025}, {20, 1025}}, Case{{5, 2, 3, 4}, {2, 1, 4}, {5, 2, 3, 4}},
-                        Case{{40, 30, 50}, {30, 1}, {40, 30, 50}}, Case{{}, {7, 5}, {7, 5}}, Case{{}, {}, {}}, Case{{1}, {1, 1}, {1, 1}},
-                        Case{{0, 3}, {1, 3}, {0, 3}}, Case{{2, 0}, {2, 1}, {2, 0}}}) {
+  for (const Case& c :
+       {Case{{3, 4}, {4}, {3, 4}}, Case{{3, 1}, {1, 4}, {3, 4}}, Case{{500, 3}, {3}, {500, 3}},
+        Case{{500, 3}, {500, 1}, {500, 3}}, Case{{300, 257}, {257}, {300, 257}}, Case{{300, 257}, {300, 1}, {300, 257}},
+        Case{{2, 1, 700}, {3, 1}, {2, 3, 700}}, Case{{20, 1024}, {1024}, {20, 1024}},
+        Case{{20, 1025}, {1025}, {20, 1025}}, Case{{5, 2, 3, 4}, {2, 1, 4}, {5, 2, 3, 4}},
+        Case{{40, 30, 50}, {30, 1}, {40, 30, 50}}, Case{{}, {7, 5}, {7, 5}}, Case{{}, {}, {}},
+        Case{{1}, {1, 1}, {1, 1}}, Case{{0, 3}, {1, 3}, {0, 3}}, Case{{2, 0}, {2, 1}, {2, 0}}}) {
     const TensorView a = View(base, c.a, ContiguousStrides(c.a), 5);
     const TensorView b = View(base, c.b, ContiguousStrides(c.b), 1000);
     ExpectAdd(a, b, c.out, "broadcast");
@@ -100,7 +105,8 @@ TEST(Layout, StridedTransposedAndReversed) {
     ExpectAdd(square, View(base, {300, 400}, {-400, -1}, 300 * 400 - 1), {300, 400}, "reversed twice");
     ExpectAdd(square, View(base, {300, 400}, {500, 1}), {300, 400}, "rows with gaps");
     ExpectAdd(View(base, {100, 200}, {800, 2}), View(base, {100, 200}, {3, 900}), {100, 200}, "steps");
-    ExpectAdd(View(base, {7, 64, 33}, {64 * 33, 1, 64}), View(base, {7, 64, 33}, {33, 33 * 7, 1}), {7, 64, 33}, "permuted");
+    ExpectAdd(View(base, {7, 64, 33}, {64 * 33, 1, 64}), View(base, {7, 64, 33}, {33, 33 * 7, 1}), {7, 64, 33},
+              "permuted");
     ExpectAdd(View(base, {9, 9}, {1, 9}), View(base, {9, 9}, {9, 1}), {9, 9}, "small transposed");
     ExpectAdd(View(base, {8, 20000}, {1, 8}), View(base, {8, 20000}, {20000, 1}), {8, 20000}, "wide transposed");
     ExpectAdd(View(base, {20000, 8}, {1, 20000}), View(base, {20000, 8}, {8, 1}), {20000, 8}, "tall transposed");
@@ -190,7 +196,8 @@ TEST(Layout, AnInputThatTheOutputWouldOverwriteIsCopied) {
   const auto at = [&before](int64_t i) { return Read(Dtype::kInt32, before.data() + i * int64_t{kItem}).integer; };
   for (int64_t r = 0; r < 200; ++r) {
     for (int64_t c = 0; c < 200; ++c) {
-      ASSERT_EQ(static_cast<int32_t>(x.At(r * 200 + c).integer), static_cast<int32_t>(at(r * 200 + c) + at(c * 200 + r)));
+      ASSERT_EQ(static_cast<int32_t>(x.At(r * 200 + c).integer),
+                static_cast<int32_t>(at(r * 200 + c) + at(c * 200 + r)));
     }
   }
 }
@@ -198,15 +205,18 @@ TEST(Layout, AnInputThatTheOutputWouldOverwriteIsCopied) {
 TEST(Layout, PlainCopiesOfEveryWidth) {
   for (const Dtype dtype : {Dtype::kBool, Dtype::kFloat16, Dtype::kUint32, Dtype::kFloat64}) {
     Tensor base(dtype, {90000});
-    for (int64_t i = 0; i < 90000; ++i) base.Set(i, dtype == Dtype::kBool ? Number::Of(i % 3 == 0) : Number::Of(i % 2000));
-    for (const TensorView& view : {View(base, {300, 300}, {1, 300}), View(base, {90000}, {-1}, 89999), View(base, {300, 300}, {300, 1}),
-                                   View(base, {300, 300}, {0, 1}), View(base, {300, 300}, {1, 0}), View(base, {40000}, {0}),
-                                   View(base, {40000}, {2}), View(base, {70, 70, 18}, {1, 70, 4900})}) {
+    for (int64_t i = 0; i < 90000; ++i)
+      base.Set(i, dtype == Dtype::kBool ? Number::Of(i % 3 == 0) : Number::Of(i % 2000));
+    for (const TensorView& view :
+         {View(base, {300, 300}, {1, 300}), View(base, {90000}, {-1}, 89999), View(base, {300, 300}, {300, 1}),
+          View(base, {300, 300}, {0, 1}), View(base, {300, 300}, {1, 0}), View(base, {40000}, {0}),
+          View(base, {40000}, {2}), View(base, {70, 70, 18}, {1, 70, 4900})}) {
       cpu::Context context{Cpu().memory(), 0};
       Tensor out(dtype, view.shape);
       ASSERT_TRUE(cpu::CopyStrided(view, out.view, context).ok());
       int wrong = 0;
-      ForEachIndex(view.shape, [&](const Dims& index, int64_t i) { wrong += !Same(dtype, out.At(i), ElementOf(view, index), 0); });
+      ForEachIndex(view.shape,
+                   [&](const Dims& index, int64_t i) { wrong += !Same(dtype, out.At(i), ElementOf(view, index), 0); });
       EXPECT_EQ(wrong, 0) << DtypeName(dtype) << ShapeText(view.shape) << ShapeText(view.strides);
     }
   }

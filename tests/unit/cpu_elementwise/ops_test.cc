@@ -123,10 +123,12 @@ std::vector<double> RealsOf(const Tensor& t) {
 TEST(Elementwise, FloorDivisionOfNegatives) {
   const Tensor a = Integers(Dtype::kInt32, {-3, 3, -7, 7});
   const Tensor b = Integers(Dtype::kInt32, {2, -2, -2, 2});
-  EXPECT_EQ(IntegersOf(RunOp(Op::kFloorDivide, {In(a), In(b)}, a.view.type(), Dtype::kInt32)), (std::vector<int64_t>{-2, -2, 3, 3}));
+  EXPECT_EQ(IntegersOf(RunOp(Op::kFloorDivide, {In(a), In(b)}, a.view.type(), Dtype::kInt32)),
+            (std::vector<int64_t>{-2, -2, 3, 3}));
   const Tensor c = Reals(Dtype::kFloat32, {-3, 3, -7, 7, -2.3});
   const Tensor d = Reals(Dtype::kFloat32, {2, -2, -2, 2, INFINITY});
-  EXPECT_EQ(RealsOf(RunOp(Op::kFloorDivide, {In(c), In(d)}, c.view.type(), Dtype::kFloat32)), (std::vector<double>{-2, -2, 3, 3, -1}));
+  EXPECT_EQ(RealsOf(RunOp(Op::kFloorDivide, {In(c), In(d)}, c.view.type(), Dtype::kFloat32)),
+            (std::vector<double>{-2, -2, 3, 3, -1}));
 }
 
 TEST(Elementwise, RemainderAndFmodDisagreeOnSigns) {
@@ -162,24 +164,29 @@ TEST(Elementwise, IntegersWrap) {
 TEST(Elementwise, PromotedOperandsAreConvertedOnTheWay) {
   const Tensor a = Integers(Dtype::kInt32, {1, -2, 16777217});
   const Tensor b = Reals(Dtype::kFloat32, {0.5, 0.25, 0});
-  EXPECT_EQ(RealsOf(RunOp(Op::kAdd, {In(a), In(b)}, b.view.type(), Dtype::kFloat32)), (std::vector<double>{1.5, -1.75, 16777216}));
+  EXPECT_EQ(RealsOf(RunOp(Op::kAdd, {In(a), In(b)}, b.view.type(), Dtype::kFloat32)),
+            (std::vector<double>{1.5, -1.75, 16777216}));
   // An integer beside float16 is rounded to float16 first.
   const Tensor c = Integers(Dtype::kInt32, {2049});
   const Tensor d = Reals(Dtype::kFloat16, {-2048});
   EXPECT_EQ(RealsOf(RunOp(Op::kAdd, {In(c), In(d)}, d.view.type(), Dtype::kFloat16)), (std::vector<double>{0}));
   const Tensor u = Integers(Dtype::kUint8, {200});
   const Tensor s = Integers(Dtype::kInt8, {-100});
-  EXPECT_EQ(IntegersOf(RunOp(Op::kAdd, {In(u), In(s)}, {Dtype::kInt16, {1}}, Dtype::kInt16)), (std::vector<int64_t>{100}));
+  EXPECT_EQ(IntegersOf(RunOp(Op::kAdd, {In(u), In(s)}, {Dtype::kInt16, {1}}, Dtype::kInt16)),
+            (std::vector<int64_t>{100}));
 }
 
 TEST(Elementwise, ScalarsTakeEitherPlace) {
   const Tensor x = Reals(Dtype::kFloat16, {1, 2, 3});
   const Scalar two{2.0, Dtype::kNone};
-  EXPECT_EQ(RealsOf(RunOp(Op::kSubtract, {In(x), In(two)}, x.view.type(), Dtype::kFloat16)), (std::vector<double>{-1, 0, 1}));
-  EXPECT_EQ(RealsOf(RunOp(Op::kSubtract, {In(two), In(x)}, x.view.type(), Dtype::kFloat16)), (std::vector<double>{1, 0, -1}));
+  EXPECT_EQ(RealsOf(RunOp(Op::kSubtract, {In(x), In(two)}, x.view.type(), Dtype::kFloat16)),
+            (std::vector<double>{-1, 0, 1}));
+  EXPECT_EQ(RealsOf(RunOp(Op::kSubtract, {In(two), In(x)}, x.view.type(), Dtype::kFloat16)),
+            (std::vector<double>{1, 0, -1}));
   const Scalar large{uint64_t{1} << 63, Dtype::kNone};
   const Tensor u = Integers(Dtype::kUint64, {1});
-  EXPECT_EQ(static_cast<uint64_t>(RunOp(Op::kAdd, {In(u), In(large)}, u.view.type(), Dtype::kUint64).At(0).integer), (uint64_t{1} << 63) + 1);
+  EXPECT_EQ(static_cast<uint64_t>(RunOp(Op::kAdd, {In(u), In(large)}, u.view.type(), Dtype::kUint64).At(0).integer),
+            (uint64_t{1} << 63) + 1);
 }
 
 TEST(Elementwise, BoolsOtherThanOneAreTrue) {
@@ -251,7 +258,8 @@ TEST(Elementwise, ClipWithBoundsLeftOut) {
       } else {
         want.integer = std::min<int128>(std::max<int128>(want.integer, 1), 5);
       }
-      EXPECT_TRUE(Same(dtype, out.At(static_cast<int64_t>(i)), want, 0)) << DtypeName(dtype) << " " << Text(dtype, edges[i]);
+      EXPECT_TRUE(Same(dtype, out.At(static_cast<int64_t>(i)), want, 0))
+          << DtypeName(dtype) << " " << Text(dtype, edges[i]);
     }
   }
 }
@@ -261,7 +269,8 @@ TEST(Elementwise, WhatHasNoKernelIsRefused) {
   Tensor out(Dtype::kComplex64, {2});
   const Attributes none;
   const KernelOperand operand = In(x);
-  KernelCall call{Op::kExp, &none, Dtype::kComplex64, absl::MakeConstSpan(&operand, 1), absl::MakeConstSpan(&out.view, 1)};
+  KernelCall call{Op::kExp, &none, Dtype::kComplex64, absl::MakeConstSpan(&operand, 1),
+                  absl::MakeConstSpan(&out.view, 1)};
   EXPECT_EQ(Cpu().Run(call, 0, Cpu().memory()).code(), absl::StatusCode::kUnimplemented);
   EXPECT_FALSE(Cpu().Supports(Op::kExp, Dtype::kComplex64));
   EXPECT_FALSE(Cpu().Supports(Op::kExp, Dtype::kInt32));

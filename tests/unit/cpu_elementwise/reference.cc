@@ -166,31 +166,46 @@ const std::map<Op, Row>& Table() {
     whole(Op::kRound, [](auto a) { return std::nearbyint(a); });
     whole(Op::kTrunc, [](auto a) { return std::trunc(a); });
     whole(Op::kPositive, [](auto a) { return a; });
-    (*t)[Op::kAbs] = {Exact([](auto a, auto) { return std::fabs(a); }), [](Dtype, int128 a, int128) { return a < 0 ? -a : a; }};
+    (*t)[Op::kAbs] = {Exact([](auto a, auto) { return std::fabs(a); }),
+                      [](Dtype, int128 a, int128) { return a < 0 ? -a : a; }};
     (*t)[Op::kNegative] = {Exact([](auto a, auto) { return -a; }), [](Dtype, int128 a, int128) { return -a; }};
     (*t)[Op::kRelu] = {Exact([](auto a, auto) { return a <= 0 ? decltype(a)(0) : a; }),
                        [](Dtype, int128 a, int128) { return a < 0 ? 0 : a; }};
-    (*t)[Op::kSign] = {Exact([](auto a, auto) { return std::isnan(a) ? a : decltype(a)(a > 0 ? 1 : a < 0 ? -1 : 0); }),
-                       [](Dtype, int128 a, int128) -> int128 { return a > 0 ? 1 : a < 0 ? -1 : 0; }};
-    (*t)[Op::kSquare] = {Exact([](auto a, auto) { return a * a; }), [](Dtype, int128 a, int128) { return Wrap(U(a) * U(a)); }};
+    (*t)[Op::kSign] = {Exact([](auto a, auto) {
+                         return std::isnan(a) ? a : decltype(a)(a > 0 ? 1 : a < 0 ? -1 : 0);
+                       }),
+                       [](Dtype, int128 a, int128) -> int128 { return a > 0   ? 1
+                                                                      : a < 0 ? -1
+                                                                              : 0; }};
+    (*t)[Op::kSquare] = {Exact([](auto a, auto) { return a * a; }),
+                         [](Dtype, int128 a, int128) { return Wrap(U(a) * U(a)); }};
     (*t)[Op::kSqrt].real = Exact([](auto a, auto) { return std::sqrt(a); });
     (*t)[Op::kReciprocal].real = Exact([](auto a, auto) { return 1 / a; });
     (*t)[Op::kRsqrt].real = Math([](long double a, long double) { return 1 / std::sqrt(a); });
     (*t)[Op::kSigmoid].real = Math([](long double a, long double) { return Sigmoid(a); }, 3);
-    (*t)[Op::kSilu].real = Math([](long double a, long double) { return a * Sigmoid(a); }, 4, [](Dtype d, long double a, long double) {
-      return std::fabs(a) * UlpOf(Arithmetic(d), 0);  // where the sigmoid is subnormal
-    });
-    (*t)[Op::kSoftplus].real =
-        Math([](long double a, long double) { return a > 0 ? a + std::log1p(std::exp(-a)) : std::log1p(std::exp(a)); }, 3);
+    (*t)[Op::kSilu].real = Math([](long double a, long double) { return a * Sigmoid(a); }, 4,
+                                [](Dtype d, long double a, long double) {
+                                  return std::fabs(a) * UlpOf(Arithmetic(d), 0);  // where the sigmoid is subnormal
+                                });
+    (*t)[Op::kSoftplus].real = Math(
+        [](long double a, long double) { return a > 0 ? a + std::log1p(std::exp(-a)) : std::log1p(std::exp(a)); }, 3);
     const auto cancels = [](Dtype d, long double a, long double) { return 4 * Unit(d) * std::fabs(a); };
-    (*t)[Op::kGelu].real = Math([](long double a, long double) { return a * (1 + std::erf(a * 0.70710678118654752440084L)) / 2; }, 4, cancels);
+    (*t)[Op::kGelu].real = Math(
+        [](long double a, long double) { return a * (1 + std::erf(a * 0.70710678118654752440084L)) / 2; }, 4, cancels);
     (*t)[Op::kGeluTanh].real = Math(
-        [](long double a, long double) { return a * (1 + std::tanh(0.79788456080286535587989L * (a + 0.044715L * a * a * a))) / 2; }, 4, cancels);
+        [](long double a, long double) {
+          return a * (1 + std::tanh(0.79788456080286535587989L * (a + 0.044715L * a * a * a))) / 2;
+        },
+        4, cancels);
     (*t)[Op::kBitwiseInvert].integer = [](Dtype d, int128 a, int128) { return d == Dtype::kBool ? 1 - a : -1 - a; };
-    (*t)[Op::kIsFinite] = {Truth([](long double a, long double) { return Bool(std::isfinite(a)); }), [](Dtype, int128, int128) -> int128 { return 1; }};
-    (*t)[Op::kIsInf] = {Truth([](long double a, long double) { return Bool(std::isinf(a)); }), [](Dtype, int128, int128) -> int128 { return 0; }};
-    (*t)[Op::kIsNan] = {Truth([](long double a, long double) { return Bool(std::isnan(a)); }), [](Dtype, int128, int128) -> int128 { return 0; }};
-    (*t)[Op::kLogicalNot] = {Truth([](long double a, long double) { return a == 0; }), [](Dtype, int128 a, int128) -> int128 { return a == 0; }};
+    (*t)[Op::kIsFinite] = {Truth([](long double a, long double) { return Bool(std::isfinite(a)); }),
+                           [](Dtype, int128, int128) -> int128 { return 1; }};
+    (*t)[Op::kIsInf] = {Truth([](long double a, long double) { return Bool(std::isinf(a)); }),
+                        [](Dtype, int128, int128) -> int128 { return 0; }};
+    (*t)[Op::kIsNan] = {Truth([](long double a, long double) { return Bool(std::isnan(a)); }),
+                        [](Dtype, int128, int128) -> int128 { return 0; }};
+    (*t)[Op::kLogicalNot] = {Truth([](long double a, long double) { return a == 0; }),
+                             [](Dtype, int128 a, int128) -> int128 { return a == 0; }};
     (*t)[Op::kSignbit].real = [](Dtype, long double a, long double) {
       Expected e;
       e.exact = Number::Of(std::signbit(a) ? 1 : 0);
@@ -199,16 +214,22 @@ const std::map<Op, Row>& Table() {
     };
 
     (*t)[Op::kAdd] = {Exact([](auto a, auto b) { return a + b; }), [](Dtype, int128 a, int128 b) { return a + b; }};
-    (*t)[Op::kSubtract] = {Exact([](auto a, auto b) { return a - b; }), [](Dtype, int128 a, int128 b) { return a - b; }};
-    (*t)[Op::kMultiply] = {Exact([](auto a, auto b) { return a * b; }), [](Dtype, int128 a, int128 b) { return Wrap(U(a) * U(b)); }};
+    (*t)[Op::kSubtract] = {Exact([](auto a, auto b) { return a - b; }),
+                           [](Dtype, int128 a, int128 b) { return a - b; }};
+    (*t)[Op::kMultiply] = {Exact([](auto a, auto b) { return a * b; }),
+                           [](Dtype, int128 a, int128 b) { return Wrap(U(a) * U(b)); }};
     (*t)[Op::kDivide].real = Exact([](auto a, auto b) { return a / b; });
     (*t)[Op::kFloorDivide] = {Exact(PyFloor()), [](Dtype, int128 a, int128 b) { return FloorQuotient(a, b); }};
-    (*t)[Op::kRemainder] = {Exact(PyMod()), [](Dtype, int128 a, int128 b) { return b == 0 ? 0 : a - FloorQuotient(a, b) * b; }};
-    (*t)[Op::kFmod] = {Exact([](auto a, auto b) { return std::fmod(a, b); }), [](Dtype, int128 a, int128 b) { return b == 0 ? 0 : a % b; }};
-    (*t)[Op::kMaximum] = {Exact([](auto a, auto b) { return std::isnan(a) || std::isnan(b) ? a + b : std::fmax(a, b); }, true),
-                          [](Dtype, int128 a, int128 b) { return a > b ? a : b; }};
-    (*t)[Op::kMinimum] = {Exact([](auto a, auto b) { return std::isnan(a) || std::isnan(b) ? a + b : std::fmin(a, b); }, true),
-                          [](Dtype, int128 a, int128 b) { return a < b ? a : b; }};
+    (*t)[Op::kRemainder] = {Exact(PyMod()),
+                            [](Dtype, int128 a, int128 b) { return b == 0 ? 0 : a - FloorQuotient(a, b) * b; }};
+    (*t)[Op::kFmod] = {Exact([](auto a, auto b) { return std::fmod(a, b); }),
+                       [](Dtype, int128 a, int128 b) { return b == 0 ? 0 : a % b; }};
+    (*t)[Op::kMaximum] = {
+        Exact([](auto a, auto b) { return std::isnan(a) || std::isnan(b) ? a + b : std::fmax(a, b); }, true),
+        [](Dtype, int128 a, int128 b) { return a > b ? a : b; }};
+    (*t)[Op::kMinimum] = {
+        Exact([](auto a, auto b) { return std::isnan(a) || std::isnan(b) ? a + b : std::fmin(a, b); }, true),
+        [](Dtype, int128 a, int128 b) { return a < b ? a : b; }};
     (*t)[Op::kPower] = {Math([](long double a, long double b) { return std::pow(a, b); }),
                         [](Dtype, int128 a, int128 b) { return IntegerPower(a, b); }};
     (*t)[Op::kAtan2].real = Math([](long double a, long double b) { return std::atan2(a, b); });
@@ -219,7 +240,10 @@ const std::map<Op, Row>& Table() {
           if (a == b) return a + std::log(2.0L);
           return std::fmax(a, b) + std::log1p(std::exp(-std::fabs(a - b)));
         },
-        3, [](Dtype d, long double a, long double b) { return 4 * Unit(d) * (1 + std::fmin(std::fabs(a), std::fabs(b))); });
+        3,
+        [](Dtype d, long double a, long double b) {
+          return 4 * Unit(d) * (1 + std::fmin(std::fabs(a), std::fabs(b)));
+        });
     (*t)[Op::kCopysign].real = [](Dtype, long double a, long double b) {
       Expected e;
       e.exact = Number::Real(std::copysign(a, b));
@@ -236,12 +260,18 @@ const std::map<Op, Row>& Table() {
       if (b < 0 || b >= Width(d)) return a < 0 ? -1 : 0;
       return FloorQuotient(a, int128{1} << static_cast<int>(b));
     };
-    (*t)[Op::kEqual] = {Truth([](long double a, long double b) { return a == b; }), [](Dtype, int128 a, int128 b) -> int128 { return a == b; }};
-    (*t)[Op::kNotEqual] = {Truth([](long double a, long double b) { return !(a == b); }), [](Dtype, int128 a, int128 b) -> int128 { return a != b; }};
-    (*t)[Op::kGreater] = {Truth([](long double a, long double b) { return a > b; }), [](Dtype, int128 a, int128 b) -> int128 { return a > b; }};
-    (*t)[Op::kGreaterEqual] = {Truth([](long double a, long double b) { return a >= b; }), [](Dtype, int128 a, int128 b) -> int128 { return a >= b; }};
-    (*t)[Op::kLess] = {Truth([](long double a, long double b) { return a < b; }), [](Dtype, int128 a, int128 b) -> int128 { return a < b; }};
-    (*t)[Op::kLessEqual] = {Truth([](long double a, long double b) { return a <= b; }), [](Dtype, int128 a, int128 b) -> int128 { return a <= b; }};
+    (*t)[Op::kEqual] = {Truth([](long double a, long double b) { return a == b; }),
+                        [](Dtype, int128 a, int128 b) -> int128 { return a == b; }};
+    (*t)[Op::kNotEqual] = {Truth([](long double a, long double b) { return !(a == b); }),
+                           [](Dtype, int128 a, int128 b) -> int128 { return a != b; }};
+    (*t)[Op::kGreater] = {Truth([](long double a, long double b) { return a > b; }),
+                          [](Dtype, int128 a, int128 b) -> int128 { return a > b; }};
+    (*t)[Op::kGreaterEqual] = {Truth([](long double a, long double b) { return a >= b; }),
+                               [](Dtype, int128 a, int128 b) -> int128 { return a >= b; }};
+    (*t)[Op::kLess] = {Truth([](long double a, long double b) { return a < b; }),
+                       [](Dtype, int128 a, int128 b) -> int128 { return a < b; }};
+    (*t)[Op::kLessEqual] = {Truth([](long double a, long double b) { return a <= b; }),
+                            [](Dtype, int128 a, int128 b) -> int128 { return a <= b; }};
     const auto truth = [](long double a) { return !(a == 0); };
     (*t)[Op::kLogicalAnd] = {Truth([truth](long double a, long double b) { return truth(a) && truth(b); }),
                              [](Dtype, int128 a, int128 b) -> int128 { return a != 0 && b != 0; }};
@@ -300,7 +330,8 @@ bool Agrees(Dtype dtype, Number got, const Expected& expected) {
   // A zero that is no limit has its sign; one that is too small to write may have either.
   if (expected.exact.value == 0 && got.value == 0) return false;
   return Same(dtype, got, nearest, expected.ulps) || Same(dtype, got, expected.exact, expected.ulps) ||
-         std::fabs(got.value - expected.exact.value) <= expected.slack + expected.ulps * UlpOf(dtype, expected.exact.value);
+         std::fabs(got.value - expected.exact.value) <=
+             expected.slack + expected.ulps * UlpOf(dtype, expected.exact.value);
 }
 
 }  // namespace tensord::testing
