@@ -205,6 +205,7 @@ absl::StatusOr<Dense> Bring(const TensorView& x, Dtype compute, Dtype work, Cont
 }
 
 absl::Status ToContiguous(Dense& x, Context& context) {
+  if (x.view.contiguous()) return absl::OkStatus();
   TENSORD_ASSIGN_OR_RETURN(Dense dense, ToDense(x.view, x.view.dtype, context));
   x = std::move(dense);
   return absl::OkStatus();
