@@ -10,7 +10,7 @@ build_packages=(
   libdnnl-dev libsleef-dev libspdlog-dev libcli11-dev libedit-dev libxxhash-dev nlohmann-json3-dev libssl-dev zlib1g-dev
   libgtest-dev libgmock-dev
 )
-test_packages=(python3 python3-numpy python3-sklearn clang-format-14 shellcheck)
+test_packages=(python3 python3-numpy python3-sklearn clang-format-14 shellcheck debootstrap)
 
 say() { printf '\033[1m==> %s\033[0m\n' "$*" | if [ -t 1 ]; then cat; else sed 's/\x1b\[[0-9;]*m//g'; fi; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
@@ -37,6 +37,15 @@ install_missing() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "${missing[@]}" \
     >"${TMPDIR:-/tmp}/tensord-apt.$$.log" 2>&1 || { tail -n 20 "${TMPDIR:-/tmp}/tensord-apt.$$.log" >&2; die "apt-get could not install them"; }
   rm -f "${TMPDIR:-/tmp}/tensord-apt.$$.log"
+}
+
+# Names of the packages whose libraries the programs "$@" load, one a line: what an image that runs them needs.
+packages_of() {
+  local library
+  ldd "$@" | awk '$3 ~ /^\// {print $3}' | sort -u | while read -r library; do
+    library=$(readlink -f "$library")
+    dpkg-query -S "*/$(basename "$(dirname "$library")")/$(basename "$library")" 2>/dev/null | head -n 1 | cut -d: -f1
+  done | sort -u
 }
 
 # build PRESET [TARGET…]: configures and builds; shows progress, and on a terminal on one line.

@@ -113,10 +113,10 @@ uint64_t TestSession::MustRun(Op op, const std::vector<Operand>& operands, Attri
 }
 
 void TestSession::Free(const std::vector<uint64_t>& ids) {
-  constexpr size_t kPage = 1000;
-  for (size_t at = 0; at < ids.size(); at += kPage) {
+  const size_t page = opened_.limits.max_page_size;
+  for (size_t at = 0; at < ids.size(); at += page) {
     DeleteTensorsRequest request;
-    for (size_t i = at; i < std::min(ids.size(), at + kPage); ++i) request.tensors.push_back(TensorRef::Id(ids[i]));
+    for (size_t i = at; i < std::min(ids.size(), at + page); ++i) request.tensors.push_back(TensorRef::Id(ids[i]));
     const auto deleted = engine_.DeleteTensors(caller_, request);
     EXPECT_TRUE(deleted.ok()) << deleted.status();
   }
