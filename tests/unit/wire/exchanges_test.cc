@@ -1,4 +1,4 @@
-// Six conversations between a client and a daemon, message by message: what each side reads out of what the other wrote.
+// Six conversations between a client and a daemon, message by message: what each side reads of what the other wrote.
 #include <string>
 
 #include "gtest/gtest.h"

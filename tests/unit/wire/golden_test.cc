@@ -1,6 +1,7 @@
 // The contract as text, compared with the one on record: no field may change its number, type or name unseen.
 //
-// After a wanted change: UPDATE_GOLDEN=1 unit_wire --gtest_filter='Golden.*', then look at the difference and commit it.
+// After a wanted change: UPDATE_GOLDEN=1 unit_wire --gtest_filter='Golden.*', then look at the difference and
+// commit it.
 #include <cstdlib>
 #include <fstream>
 #include <set>
