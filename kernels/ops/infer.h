@@ -12,9 +12,11 @@
 //   signed beside unsigned  the narrowest signed dtype that holds both; signed beside uint64 is refused
 //   bool beside any         the other dtype
 //   real beside integer     the real dtype where NumPy and PyTorch agree, else refused:
-//                             float64 with every integer, float32 with 8 and 16 bits, float16 with 8 bits, bfloat16 with none
-//   weak scalar             (no dtype of its own) takes the dtype that the tensors promote to. A whole number beside bool makes int64;
-//                             a real number beside bool or integers is refused; a value out of range is SCALAR_RANGE
+//                             float64 with every integer, float32 with 8 and 16 bits, float16 with 8 bits,
+//                             bfloat16 with none
+//   weak scalar             (no dtype of its own) takes the dtype that the tensors promote to. A whole number beside
+//                             bool makes int64; a real number beside bool or integers is refused; a value out of
+//                             range is SCALAR_RANGE
 //   scalar with a dtype     counts as a 0-d tensor of it
 //   weak scalars alone      bool, int64 or float32 by the largest kind among them
 // The order of operands never matters. Refusals name both dtypes and the cast that mends it.
@@ -40,8 +42,9 @@ struct OperandType {
 struct Inference {
   absl::InlinedVector<TensorType, 1> outputs;
   // The dtype the elements are brought to before the op's loop runs: the promoted dtype of the operands (float32 for
-  // float16 is the kernel's affair, not said here); of x1 and x2 for `where`; the result's for `sum` and `prod`; x's for `cast`, other
-  // reductions and `take`; the result's for ops that create. kNone where no kernel runs: views, to, upload, constant.
+  // float16 is the kernel's affair, not said here); of x1 and x2 for `where`; the result's for `sum` and `prod`; x's for
+  // `cast`, other reductions and `take`; the result's for ops that create. kNone where no kernel runs: views, to,
+  // upload, constant.
   Dtype compute = Dtype::kNone;
 };
 

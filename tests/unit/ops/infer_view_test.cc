@@ -145,8 +145,8 @@ TEST(InferView, Slice) {
   EXPECT_EQ(Ask("slice", {"float32[5,5]"}, SliceOf({0, -2}, {0, 0}, {5, 5})), "AXIS_INVALID");
 }
 
-// The indices of s[i:j:k] by the text of Python's library reference: a negative i or j is relative to the end, both are reduced
-// to what the sequence has, and the items are those at i, i + k, i + 2k … before j is reached.
+// The indices of s[i:j:k] by the text of Python's library reference: a negative i or j is relative to the end, both are
+// reduced to what the sequence has, and the items are those at i, i + k, i + 2k … before j is reached.
 std::vector<int64_t> PythonSlice(int64_t i, int64_t j, int64_t k, int64_t size) {
   const auto bound = [&](int64_t index) {
     if (index < 0) index += size;
