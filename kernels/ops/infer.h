@@ -42,8 +42,8 @@ struct OperandType {
 struct Inference {
   absl::InlinedVector<TensorType, 1> outputs;
   // The dtype the elements are brought to before the op's loop runs: the promoted dtype of the operands (float32 for
-  // float16 is the kernel's affair, not said here); of x1 and x2 for `where`; the result's for `sum` and `prod`; x's for
-  // `cast`, other reductions and `take`; the result's for ops that create. kNone where no kernel runs: views, to,
+  // float16 is the kernel's affair, not said here); of x1 and x2 for `where`; the result's for `sum` and `prod`; x's
+  // for `cast`, other reductions and `take`; the result's for ops that create. kNone where no kernel runs: views, to,
   // upload, constant.
   Dtype compute = Dtype::kNone;
 };

@@ -161,8 +161,8 @@ TEST(InferPool, Sizes) {
   EXPECT_EQ(Ask("avg_pool", {"float32[1,3,9]"}, w), "ATTRIBUTE_INVALID") << "avg_pool has no dilations";
 }
 
-// torch.nn.functional.max_pool1d(ceil_mode=True): a last window that would begin in the padding behind the input is left
-// out.
+// torch.nn.functional.max_pool1d(ceil_mode=True): a last window that would begin in the padding behind the input is
+// left out.
 TEST(InferPool, CeilModeLeavesOutWindowsBeyondTheInput) {
   Window w;
   w.sizes = {2};

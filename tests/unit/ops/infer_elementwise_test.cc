@@ -9,8 +9,8 @@ namespace tensord {
 namespace {
 
 TEST(Promote, IsTheTable) {
-  // Rows and columns in the order of the first line; "." is refused. From the array API standard 2024.12 for one kind and
-  // for mixed integers; real beside integer where numpy.promote_types and torch.promote_types agree.
+  // Rows and columns in the order of the first line; "." is refused. From the array API standard 2024.12 for one kind
+  // and for mixed integers; real beside integer where numpy.promote_types and torch.promote_types agree.
   std::istringstream table(R"(
       bool     int8    int16   int32   int64   uint8   uint16  uint32  uint64  float16 bfloat16 float32 float64
       bool     int8    int16   int32   int64   uint8   uint16  uint32  uint64  float16 bfloat16 float32 float64
