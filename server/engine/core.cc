@@ -64,6 +64,20 @@ absl::Status Core::Draining() const {
 
 absl::Status Core::CheckOpen() const { return draining.load() ? Draining() : absl::OkStatus(); }
 
+absl::Status Core::CheckTtl(const PublishRequest& publish, std::string_view path) const {
+  if (publish.durable) {
+    return Error(Reason::kFeatureUnavailable)
+        .With("feature", "state")
+        .With("available", "none")
+        .At(StrCat(path, "durable"));
+  }
+  if (!publish.ttl || *publish.ttl > absl::ZeroDuration()) return absl::OkStatus();
+  return Error(Reason::kFieldInvalid)
+      .With("value", absl::FormatDuration(*publish.ttl))
+      .With("allowed", "more than 0")
+      .At(StrCat(path, "ttl"));
+}
+
 std::shared_ptr<Principal> Core::FindPrincipal(const std::string& name) {
   absl::MutexLock lock(&principals_mu_);
   auto& principal = principals_[name];
@@ -225,6 +239,7 @@ void Core::Sweep() {
 absl::StatusOr<Ref<Tensor>> Core::Resolve(const TensorRef& ref, Session* session) const {
   if (const auto* id = std::get_if<uint64_t>(&ref.ref)) {
     if (session == nullptr) return Error(Reason::kSessionRequired).With("field", "id");
+    if (session->ended) return session->end_cause;
     const Handle* handle = session->table.Find(*id);
     if (handle == nullptr) return session->table.Unknown(*id, "tensor");
     if (!handle->tensor) {
@@ -246,6 +261,7 @@ absl::StatusOr<Ref<Tensor>> Core::Resolve(const TensorRef& ref, Session* session
 absl::StatusOr<Ref<Model>> Core::Resolve(const ModelRef& ref, Session* session) const {
   if (ref.id != 0) {
     if (session == nullptr) return Error(Reason::kSessionRequired).With("field", "model.id");
+    if (session->ended) return session->end_cause;
     const Handle* handle = session->table.Find(ref.id);
     if (handle == nullptr) return session->table.Unknown(ref.id, "model");
     if (!handle->model) {

@@ -33,7 +33,8 @@ struct Core : public std::enable_shared_from_this<Core> {
   SessionRegistry sessions;
   Generator generator;  // for calls without a session
   uint64_t upload_limit = 0;
-  std::atomic<bool> draining{false};
+  std::atomic<bool> draining{false};  // new work is refused
+  std::atomic<bool> closed{false};    // so is what was under way
   std::atomic<int64_t> drain_grace_ms{0};
   Timer timer;  // last: its thread ends before the rest goes
 
@@ -41,6 +42,9 @@ struct Core : public std::enable_shared_from_this<Core> {
   // DRAINING once Shutdown has begun.
   absl::Status CheckOpen() const;
   absl::Status Draining() const;
+
+  // How long a name is to last, and where. Errors: FEATURE_UNAVAILABLE, FIELD_INVALID; `path` ends with a dot or is empty.
+  absl::Status CheckTtl(const PublishRequest& publish, std::string_view path) const;
 
   // The principal's counts, made when first seen.
   std::shared_ptr<Principal> FindPrincipal(const std::string& name);

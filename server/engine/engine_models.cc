@@ -68,12 +68,15 @@ absl::StatusOr<ListModelsResponse> EngineImpl::ListModels(const Caller& caller, 
     bool more = false;
     {
       absl::MutexLock lock(&session->mu);
-      for (const uint64_t id : session->table.Page(after, session->table.size())) {
-        const Handle* handle = session->table.Find(id);
-        if (!handle->model) continue;
-        more = page.size() == size;
-        if (more) break;
-        page.emplace_back(id, handle->model);
+      for (std::vector<uint64_t> ids = session->table.Page(after, size + 1); !ids.empty() && !more;
+           ids = session->table.Page(ids.back(), size + 1)) {
+        for (const uint64_t id : ids) {
+          const Handle* handle = session->table.Find(id);
+          if (!handle->model) continue;
+          more = page.size() == size;
+          if (more) break;
+          page.emplace_back(id, handle->model);
+        }
       }
     }
     for (const auto& [id, model] : page) add(*model, id);

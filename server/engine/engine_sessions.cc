@@ -61,6 +61,7 @@ void EngineImpl::Shutdown(absl::Duration grace) {
   }
   for (const auto& session : core_->sessions.All()) core_->EndSession(session, "closed").IgnoreError();
   for (const auto& device : core_->devices.all()) device->executor().Stop(draining);
+  core_->closed.store(true);
   core_->timer.Stop();
   core_->names.Clear();
 }
@@ -199,7 +200,7 @@ absl::StatusOr<ListSessionsResponse> EngineImpl::ListSessions(const Caller& call
   TENSORD_RETURN_IF_ERROR(core_->Enter(caller).status());
   ListSessionsResponse response;
   const size_t size = core_->PageSize(page);
-  // A page token is the public id of the last session listed; where that has ended the list begins after the time it was opened at.
+  // A page token is where the last session listed stands in the order, so that it serves even where that has ended.
   const size_t colon = page.page_token.find(':');
   int64_t after_ns = 0;
   std::string after_id;

@@ -64,12 +64,16 @@ absl::StatusOr<ListTensorsResponse> EngineImpl::ListTensors(const Caller& caller
     bool more = false;
     {
       absl::MutexLock lock(&session->mu);
-      for (const uint64_t id : session->table.Page(after, session->table.size())) {
-        const Handle* handle = session->table.Find(id);
-        if (!handle->tensor) continue;
-        more = page.size() == size;
-        if (more) break;
-        page.emplace_back(id, handle->tensor);
+      // Models lie between tensors: pages of ids until there are enough.
+      for (std::vector<uint64_t> ids = session->table.Page(after, size + 1); !ids.empty() && !more;
+           ids = session->table.Page(ids.back(), size + 1)) {
+        for (const uint64_t id : ids) {
+          const Handle* handle = session->table.Find(id);
+          if (!handle->tensor) continue;
+          more = page.size() == size;
+          if (more) break;
+          page.emplace_back(id, handle->tensor);
+        }
       }
     }
     for (const auto& [id, tensor] : page) response.tensors.push_back(core_->Info(*tensor, id));
@@ -94,15 +98,7 @@ absl::StatusOr<ListTensorsResponse> EngineImpl::ListTensors(const Caller& caller
 
 absl::StatusOr<PublishResponse> EngineImpl::Publish(const Caller& caller, const PublishRequest& request) {
   TENSORD_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, core_->Enter(caller));
-  if (request.durable) {
-    return Error(Reason::kFeatureUnavailable).With("feature", "state").With("available", "none").At("durable");
-  }
-  if (request.ttl && *request.ttl <= absl::ZeroDuration()) {
-    return Error(Reason::kFieldInvalid)
-        .With("value", absl::FormatDuration(*request.ttl))
-        .With("allowed", "more than 0")
-        .At("ttl");
-  }
+  TENSORD_RETURN_IF_ERROR(core_->CheckTtl(request, ""));
   NameTable::Gift gift;
   TENSORD_ASSIGN_OR_RETURN(gift.full, core_->names.Qualify(request.name, core_->WorkspaceOf(session.get())));
   gift.replace = request.replace;

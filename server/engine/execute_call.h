@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -46,6 +47,8 @@ class ExecuteCall : public RefCounted<ExecuteCall> {
   absl::StatusOr<std::vector<Ref<Tensor>>> PlanCallee(absl::Span<const Ref<Tensor>> arguments, Planner& planner);
   absl::Status BindResults(const Signature& signature, const std::vector<Ref<Tensor>>& outputs, Planner& planner);
   absl::Status CheckResult(const Result& result, size_t index);
+  // The same tensor under another name, for messages; a result that is one of them is the tensor itself.
+  Ref<Tensor> Called(const Ref<Tensor>& tensor, std::string_view name);
   void KeepResults();
 
   void CountDown();
@@ -70,7 +73,7 @@ class ExecuteCall : public RefCounted<ExecuteCall> {
   Ref<Batch> batch_;
   std::vector<Result> results_;
   std::vector<NameTable::Gift> gifts_;
-  std::vector<std::string> full_names_;
+  std::vector<std::pair<Ref<Tensor>, Ref<Tensor>>> called_;  // arguments under their names, and what they are
   uint64_t inline_bytes_ = 0;
   Timer::Id timer_ = 0;
 

@@ -53,15 +53,6 @@ absl::StatusOr<std::vector<int>> Match(absl::Span<const ProgramValue> formal, co
   return match;
 }
 
-// The same tensor under another name for messages.
-Ref<Tensor> Called(const Ref<Tensor>& tensor, std::string_view name) {
-  if (!tensor->known()) return tensor;
-  Ref<Tensor> called = Tensor::View(tensor->spec, tensor->layout(), *tensor, tensor->create_time);
-  called->distance = tensor->distance;
-  called->label = name;
-  return called;
-}
-
 }  // namespace
 
 absl::StatusOr<ExecuteCall::Signature> ExecuteCall::FindCallee() {
@@ -102,6 +93,15 @@ absl::StatusOr<ExecuteCall::Signature> ExecuteCall::FindCallee() {
       .With("value", "absent")
       .With("allowed", "program, program_id or model")
       .At("callee");
+}
+
+Ref<Tensor> ExecuteCall::Called(const Ref<Tensor>& tensor, std::string_view name) {
+  if (!tensor->known()) return tensor;
+  Ref<Tensor> called = Tensor::View(tensor->spec, tensor->layout(), *tensor, tensor->create_time);
+  called->distance = tensor->distance;
+  called->label = name;
+  called_.emplace_back(called, tensor);
+  return called;
 }
 
 absl::StatusOr<Ref<Tensor>> ExecuteCall::BindArgument(size_t index, std::string_view formal, Planner& planner) {
@@ -212,6 +212,9 @@ absl::Status ExecuteCall::BindResults(const Signature& signature, const std::vec
     }
     result.name = signature.outputs[i].name;
     result.tensor = outputs[i];
+    for (const auto& [called, tensor] : called_) {
+      if (outputs[i] == called) result.tensor = tensor;
+    }
   }
   uint64_t bytes = 0;
   uint64_t handles = 0;
@@ -274,6 +277,7 @@ absl::Status ExecuteCall::Plan() {
     TENSORD_ASSIGN_OR_RETURN(const std::vector<Ref<Tensor>> outputs, PlanCallee(arguments, planner));
     TENSORD_RETURN_IF_ERROR(BindResults(signature, outputs, planner));
   }
+  called_.clear();
   KeepResults();
   {
     absl::MutexLock lock(&mu_);

@@ -239,6 +239,13 @@ absl::StatusOr<Outputs> Planner::PlanChecked(Instruction& instruction, absl::Spa
   }
   if (instruction.op == Op::kConstant) {
     const auto& constant = AttributesAs<ConstantAttributes>(instruction.attributes);
+    if (constant.data.size() > limits.max_inline_bytes) {
+      return Error(Reason::kLimitExceeded)
+          .With("limit", "max_inline_bytes")
+          .With("value", constant.data.size())
+          .With("maximum", limits.max_inline_bytes)
+          .At("constant.data");
+    }
     TENSORD_RETURN_IF_ERROR(core_.CheckData(inference.outputs[0], constant.data, "constant.data"));
   } else {
     const Dtype compute = inference.compute == Dtype::kNone ? inference.outputs[0].dtype : inference.compute;

@@ -201,6 +201,7 @@ void UploadState::Orphan() {
 
 absl::Status UploadState::CheckCall(uint64_t call) const {
   TENSORD_RETURN_IF_ERROR(failure_);
+  if (core_->closed.load()) return core_->Draining();
   if (call == call_) return absl::OkStatus();
   const std::shared_ptr<Session> session = session_.lock();
   return Error(Reason::kStreamReplaced).With("session", session ? session->id : "");
@@ -354,9 +355,7 @@ absl::StatusOr<std::unique_ptr<UploadSink>> StartUpload(const std::shared_ptr<Co
   std::optional<NameTable::Gift> gift;
   if (start.publish) {
     const PublishRequest& publish = *start.publish;
-    if (publish.durable) {
-      return Error(Reason::kFeatureUnavailable).With("feature", "state").With("available", "none").At("start.publish.durable");
-    }
+    TENSORD_RETURN_IF_ERROR(core->CheckTtl(publish, "start.publish."));
     const absl::StatusOr<std::string> full = core->names.Qualify(publish.name, core->WorkspaceOf(session.get()));
     if (!full.ok()) return AtPath(full.status(), "start.publish.");
     gift.emplace();

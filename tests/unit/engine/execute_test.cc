@@ -319,6 +319,25 @@ TEST_F(ExecuteTest, AnInputMayPassThroughUnfinished) {
   EXPECT_EQ(engine->CountAlive().handles, 0u);
 }
 
+TEST_F(ExecuteTest, ANameThatPassesThroughIsTheSameTensor) {
+  Client client(*engine);
+  ASSERT_TRUE(client.Send({Constant(1, {1}, {5})}).ok());
+  PublishAs(client.caller, 1, "x");
+  ASSERT_TRUE(engine->CloseSession(client.caller).ok());
+  Program program;
+  program.inputs = {Formal("x", 1)};
+  program.instructions = {To(1, 2, "cpu")};
+  program.outputs = {Formal("y", 2)};
+  ExecuteRequest request;
+  request.callee = program;
+  request.inputs = {Given(TensorRef::Name("x"))};
+  request.outputs = {Name("y")};
+  const auto response = Run(Caller{}, request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_THAT(response->outputs[0].tensor.names, ElementsAre("default/x", "default/y"));
+  EXPECT_FALSE(response->outputs[0].tensor.shared_storage);
+}
+
 TEST_F(ExecuteTest, ProgramsAndRequestsAreBounded) {
   EngineOptions options;
   options.limits.max_programs = 1;
