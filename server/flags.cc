@@ -40,7 +40,19 @@ CLI::Validator DurationBetween(absl::Duration least, absl::Duration most) {
         if (absl::ParseDuration(text, &value) && value >= least && value <= most) return std::string();
         return std::string(Invalid("a duration", text, StrCat(range, ", as 500ms, 30s, 1m30s or 2h")).message());
       },
-      "DURATION");
+      "");
+}
+
+CLI::Validator CountBetween(uint64_t least, uint64_t most) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        uint64_t value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool whole = error == std::errc() && end == text.data() + text.size();
+        if (whole && value >= least && value <= most) return std::string();
+        return std::string(Invalid("a count", text, StrCat(least, " to ", most)).message());
+      },
+      "");
 }
 
 CLI::Validator SizeBetween(size_t least, size_t most) {
@@ -52,13 +64,22 @@ CLI::Validator SizeBetween(size_t least, size_t most) {
             Invalid("a size", text, StrCat(SizeText(least), " to ", SizeText(most), ", as 512KiB, 64MiB or 1.5GiB"))
                 .message());
       },
-      "SIZE");
+      "");
 }
 
 absl::Duration DurationOf(const std::string& checked) {
   absl::Duration value;
   absl::ParseDuration(checked, &value);
   return value;
+}
+
+// "--listen: --listen is …" names the flag twice, once by CLI11 and once by the check.
+std::string WithoutEcho(std::string_view message) {
+  const size_t colon = message.find(": ");
+  if (colon != std::string_view::npos && message.substr(colon + 2).starts_with(message.substr(0, colon))) {
+    message.remove_prefix(colon + 2);
+  }
+  return std::string(message);
 }
 
 std::string EnvName(std::string_view flag) {
@@ -188,7 +209,8 @@ std::optional<int> ParseFlags(int argc, char** argv, std::string_view version_te
       ->check([](const std::string& text) { return MessageOf(ParseMemoryLimit(text)); })
       ->group("Devices");
   add("--threads", flags.threads, "Threads that compute on the CPU; 0: one for each core the process may use.")
-      ->check(CLI::Range(0, 4096))
+      ->type_name("COUNT")
+      ->check(CountBetween(0, 4096))
       ->capture_default_str()
       ->group("Devices");
   add("--isa", flags.isa, "Instruction set of the CPU's loops; the best the machine has where not said.")
@@ -196,22 +218,26 @@ std::optional<int> ParseFlags(int argc, char** argv, std::string_view version_te
       ->group("Devices");
 
   add("--lease", lease, "How long a session outlives its last call where its client does not say: 1s to 24h.")
+      ->type_name("DURATION")
       ->check(DurationBetween(absl::Seconds(1), absl::Hours(24)))
       ->capture_default_str()
       ->group("Sessions");
   add("--grace", grace,
       "How long a session can be resumed after its stream broke, where its client does not say: 0s to 1h.")
+      ->type_name("DURATION")
       ->check(DurationBetween(absl::ZeroDuration(), absl::Hours(1)))
       ->capture_default_str()
       ->group("Sessions");
   add("--shutdown-grace", shutdown_grace, "How long open calls may go on after SIGTERM: 0s to 1h.")
+      ->type_name("DURATION")
       ->check(DurationBetween(absl::ZeroDuration(), absl::Hours(1)))
       ->capture_default_str()
       ->group("Sessions");
 
   const auto bound = [&](const char* flag, auto& value, const char* help, uint64_t least, uint64_t most) {
     add(flag, value, help)
-        ->check(CLI::Range(static_cast<double>(least), static_cast<double>(most)).description(""))
+        ->type_name("COUNT")
+        ->check(CountBetween(least, most))
         ->capture_default_str()
         ->group("Limits");
   };
@@ -223,7 +249,7 @@ std::optional<int> ParseFlags(int argc, char** argv, std::string_view version_te
   bound("--max-connection-streams", flags.server.max_connection_streams,
         "Calls of one connection at a time, 1 to 1024.", 1, 1024);
   const auto size = [&](const char* flag, std::string& value, const char* help, size_t least, size_t most) {
-    add(flag, value, help)->check(SizeBetween(least, most))->capture_default_str()->group("Limits");
+    add(flag, value, help)->type_name("SIZE")->check(SizeBetween(least, most))->capture_default_str()->group("Limits");
   };
   size("--max-message-size", message_size, "One gRPC message, up to 64MiB.", size_t{64} << 10, size_t{64} << 20);
   size("--max-chunk-size", chunk_size, "Payload of one chunk of an upload or download, up to 16MiB.", size_t{4} << 10,
@@ -247,7 +273,7 @@ std::optional<int> ParseFlags(int argc, char** argv, std::string_view version_te
   } catch (const CLI::ParseError& error) {
     // 0 for --help and --version, which CLI11 prints itself.
     if (error.get_exit_code() == 0) return app.exit(error);
-    std::fprintf(stderr, "tensord: %s\nTry: tensord --help\n", error.what());
+    std::fprintf(stderr, "tensord: %s\nTry: tensord --help\n", WithoutEcho(error.what()).c_str());
     return 2;
   }
 
