@@ -25,7 +25,8 @@ uint64_t GetFixed64(const char* in) {
 
 }  // namespace
 
-size_t WriteChunkHead(uint64_t offset, std::optional<uint64_t> checksum, size_t data_bytes, std::array<char, kMaxChunkHead>& head) {
+size_t WriteChunkHead(uint64_t offset, std::optional<uint64_t> checksum, size_t data_bytes,
+                      std::array<char, kMaxChunkHead>& head) {
   size_t n = 0;
   head[n++] = kOffsetTag;
   PutFixed64(&head[n], offset);

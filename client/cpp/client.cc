@@ -48,7 +48,8 @@ Entry ToEntry(const tensord::TensorInfo& info) {
   return entry;
 }
 
-absl::Status Publish(ClientSession& session, decltype(PublishRequest::source) source, const std::string& name, const PublishOptions& options) {
+absl::Status Publish(ClientSession& session, decltype(PublishRequest::source) source, const std::string& name,
+                     const PublishOptions& options) {
   PublishRequest request;
   request.source = std::move(source);
   request.name = name;
@@ -73,7 +74,8 @@ absl::StatusOr<Client> Client::connect(const ConnectOptions& options) {
   request.client = options.name;
   request.workspace = options.workspace;
   request.grace = options.grace;
-  TENSORD_ASSIGN_OR_RETURN(std::shared_ptr<ClientSession> session, ClientSession::Open(std::move(engine), std::move(request)));
+  TENSORD_ASSIGN_OR_RETURN(std::shared_ptr<ClientSession> session,
+                           ClientSession::Open(std::move(engine), std::move(request)));
   return Client(std::move(session));
 }
 
@@ -85,7 +87,8 @@ Client& Client::operator=(Client&&) noexcept = default;
 Client::~Client() = default;
 
 absl::StatusOr<std::vector<DeviceInfo>> Client::devices() const {
-  TENSORD_ASSIGN_OR_RETURN(const ListDevicesResponse response, session_->engine().ListDevices(session_->OrderedCaller(), {}, false));
+  TENSORD_ASSIGN_OR_RETURN(const ListDevicesResponse response,
+                           session_->engine().ListDevices(session_->OrderedCaller(), {}, false));
   std::vector<DeviceInfo> out;
   for (const DeviceDescription& device : response.devices) {
     DeviceInfo info;
@@ -133,7 +136,8 @@ Tensor Client::ones(const Shape& shape, const TensorOptions& options) const {
 Tensor Client::full(const Shape& shape, const Operand& value, const TensorOptions& options) const {
   return Create(Op::kFull, {value}, session_, ToSpec(shape, options, DtypeOf(value)));
 }
-Tensor Client::arange(const Operand& start, const Operand& stop, const Operand& step, const TensorOptions& options) const {
+Tensor Client::arange(const Operand& start, const Operand& stop, const Operand& step,
+                      const TensorOptions& options) const {
   const Dtype fallback = IsReal(start) || IsReal(stop) || IsReal(step) ? Dtype::kFloat32 : Dtype::kInt64;
   return Create(Op::kArange, {start, stop, step}, session_, ToSpec({}, options, fallback));
 }
@@ -162,7 +166,8 @@ absl::Status Client::publish(const Model& model, const std::string& name, const 
 }
 
 absl::StatusOr<Tensor> Client::open(const std::string& name) const {
-  TENSORD_ASSIGN_OR_RETURN(const tensord::TensorInfo info, session_->engine().GetTensor(session_->OrderedCaller(), TensorRef::Name(name)));
+  TENSORD_ASSIGN_OR_RETURN(const tensord::TensorInfo info,
+                           session_->engine().GetTensor(session_->OrderedCaller(), TensorRef::Name(name)));
   const uint64_t id = session_->NewIds();
   auto handle = std::make_shared<TensorHandle>(session_, id, absl::StatusOr<TensorSpec>(info.spec));
   session_->Bind({.id = id, .tensor = TensorRef::Name(name)});
@@ -181,7 +186,8 @@ absl::StatusOr<std::vector<Entry>> Client::list(const std::string& prefix, const
   request.prefix = prefix;
   request.workspace = workspace;
   for (;;) {
-    TENSORD_ASSIGN_OR_RETURN(const ListTensorsResponse page, session_->engine().ListTensors(session_->OrderedCaller(), request));
+    TENSORD_ASSIGN_OR_RETURN(const ListTensorsResponse page,
+                             session_->engine().ListTensors(session_->OrderedCaller(), request));
     for (const tensord::TensorInfo& info : page.tensors) out.push_back(ToEntry(info));
     if (page.next_page_token.empty()) return out;
     request.page.page_token = page.next_page_token;
@@ -190,7 +196,8 @@ absl::StatusOr<std::vector<Entry>> Client::list(const std::string& prefix, const
 
 absl::Status Client::remove(const std::string& name) const {
   const Caller caller = session_->OrderedCaller();
-  const absl::Status status = session_->engine().DeleteTensors(caller, {.tensors = {TensorRef::Name(name)}, .allow_missing = false}).status();
+  const absl::Status status =
+      session_->engine().DeleteTensors(caller, {.tensors = {TensorRef::Name(name)}, .allow_missing = false}).status();
   if (ReasonOf(status) != Reason::kKindMismatch) return status;
   return session_->engine().DeleteModel(caller, ModelRef{.id = 0, .name = name}).status();
 }

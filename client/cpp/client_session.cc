@@ -27,7 +27,8 @@ bool Uses(const Instruction& instruction, uint64_t id) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<ClientSession>> ClientSession::Open(std::shared_ptr<Engine> engine, OpenSessionRequest request) {
+absl::StatusOr<std::shared_ptr<ClientSession>> ClientSession::Open(std::shared_ptr<Engine> engine,
+                                                                   OpenSessionRequest request) {
   TENSORD_ASSIGN_OR_RETURN(OpenSessionResponse info, engine->OpenSession(Caller{}, request));
   std::shared_ptr<ClientSession> session(new ClientSession(std::move(engine), std::move(info)));
   {
@@ -39,7 +40,11 @@ absl::StatusOr<std::shared_ptr<ClientSession>> ClientSession::Open(std::shared_p
 }
 
 ClientSession::ClientSession(std::shared_ptr<Engine> engine, OpenSessionResponse info)
-    : engine_(std::move(engine)), info_(std::move(info)), board_(std::make_shared<StreamBoard>()), next_id_(info_.highest_id + 1), pending_(false),
+    : engine_(std::move(engine)),
+      info_(std::move(info)),
+      board_(std::make_shared<StreamBoard>()),
+      next_id_(info_.highest_id + 1),
+      pending_(false),
       next_sequence_(info_.next_sequence) {}
 
 ClientSession::~ClientSession() {
@@ -74,7 +79,8 @@ void ClientSession::Append(Instruction instruction) {
     inline_bytes_ += constant->data.size();
   }
   message_.instructions.push_back(std::move(instruction));
-  if (message_.instructions.size() >= std::min<size_t>(kMaxBatch, info_.limits.max_message_instructions)) return FlushLocked();
+  if (message_.instructions.size() >= std::min<size_t>(kMaxBatch, info_.limits.max_message_instructions))
+    return FlushLocked();
   WakeFlusher();
 }
 
@@ -86,7 +92,8 @@ void ClientSession::WakeFlusher() {
 void ClientSession::Bind(Binding binding) {
   if (board_->state() == StreamBoard::State::kBroken) board_->AwaitRoom(kMaxKept);
   absl::MutexLock lock(&mu_);
-  // Bindings come first in a message: what they stand for must be as of now, not as of before the instructions that wait.
+  // Bindings come first in a message: what they stand for must be as of now, not as of before the instructions that
+  // wait.
   if (!message_.instructions.empty()) FlushLocked();
   message_.bindings.push_back(std::move(binding));
   WakeFlusher();
@@ -187,7 +194,8 @@ void ClientSession::Recover() {
     absl::Status status = answer.status();
     if (answer.ok()) status = Resume(answer->next_sequence);
     if (status.ok()) return;
-    const bool again = status.code() == absl::StatusCode::kUnavailable || status.code() == absl::StatusCode::kDeadlineExceeded;
+    const bool again =
+        status.code() == absl::StatusCode::kUnavailable || status.code() == absl::StatusCode::kDeadlineExceeded;
     if (!again || absl::Now() > give_up) return board_->Dead(status);
     // The board is broken, so its Pause would not sleep; a stop is noticed after at most the last wait.
     absl::SleepFor(wait);
@@ -215,7 +223,8 @@ absl::Status ClientSession::Resume(uint64_t next_sequence) {
     again.reads = unfinished.reads;
     board_->Reassign(unfinished.reads, again.sequence);
     board_->Sent(again);
-    if (absl::Status status = stream_->Submit(std::move(again)); !status.ok() && DetailsOf(status).reason_name.empty()) board_->Broken(status);
+    if (absl::Status status = stream_->Submit(std::move(again)); !status.ok() && DetailsOf(status).reason_name.empty())
+      board_->Broken(status);
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,5 @@
-// The session behind tensord::client: ids, one ordered stream with batching, reads, and taking it all up again after a broken connection.
+// The session behind tensord::client: ids, one ordered stream with batching, reads, and taking it all up again after a
+// broken connection.
 //
 // Works on any Engine: a daemon's (remote_engine.h), or one in this process.
 //
@@ -6,8 +7,8 @@
 //   session->Submit(std::move(instruction));
 //   TENSORD_ASSIGN_OR_RETURN(ReadReply reply, session->Read(id, ValueFormat::kRaw));   // sends what is pending, waits
 //
-// Instructions are collected and sent when a value is needed, at kMaxBatch, or by a thread of the session's own some tens of microseconds after the first one.
-// Thread safe.
+// Instructions are collected and sent when a value is needed, at kMaxBatch, or by a thread of the session's own some
+// tens of microseconds after the first one. Thread safe.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,8 @@ namespace tensord {
 
 class ClientSession {
  public:
-  static absl::StatusOr<std::shared_ptr<ClientSession>> Open(std::shared_ptr<Engine> engine, OpenSessionRequest request);
+  static absl::StatusOr<std::shared_ptr<ClientSession>> Open(std::shared_ptr<Engine> engine,
+                                                             OpenSessionRequest request);
   // Closes the session: the daemon frees what it alone holds.
   ~ClientSession();
 
@@ -39,15 +41,18 @@ class ClientSession {
   // The first of `count` new ids.
   uint64_t NewIds(uint32_t count = 1) { return next_id_.fetch_add(count, std::memory_order_relaxed); }
 
-  // Queues an instruction. Waits only where much is queued already: the daemon's window is full, or a broken connection is still being taken up.
+  // Queues an instruction. Waits only where much is queued already: the daemon's window is full, or a broken connection
+  // is still being taken up.
   void Submit(Instruction instruction) ABSL_LOCKS_EXCLUDED(mu_);
   void Bind(Binding binding) ABSL_LOCKS_EXCLUDED(mu_);
-  // Ends an id; rides along with the last instruction that uses it, so that the result may take over its memory. Never waits.
+  // Ends an id; rides along with the last instruction that uses it, so that the result may take over its memory. Never
+  // waits.
   void Free(uint64_t id) ABSL_LOCKS_EXCLUDED(mu_);
   // Sends what is queued.
   void Flush() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Waits for a tensor; id 0: until everything before has ended. Error: the tensor's first cause, or why the session is gone.
+  // Waits for a tensor; id 0: until everything before has ended. Error: the tensor's first cause, or why the session is
+  // gone.
   absl::StatusOr<ReadReply> Read(uint64_t id, ValueFormat format) ABSL_LOCKS_EXCLUDED(mu_);
 
   // For calls beside the stream: flushes, and orders the call after it.
@@ -78,7 +83,7 @@ class ClientSession {
   const std::shared_ptr<StreamBoard> board_;
   std::atomic<uint64_t> next_id_;
   std::atomic<bool> pending_;  // whether message_ has anything: read by the flusher without mu_
-  absl::Mutex mu_;  // before the board's
+  absl::Mutex mu_;             // before the board's
   std::unique_ptr<InstructionStream> stream_ ABSL_GUARDED_BY(mu_);  // null while the connection is broken
   StreamMessage message_ ABSL_GUARDED_BY(mu_);                      // being collected
   uint64_t inline_bytes_ ABSL_GUARDED_BY(mu_) = 0;                  // of its constants

@@ -32,7 +32,8 @@ Scalar ToScalar(const client::Operand& operand) {
 }
 
 // What the instruction will make, as far as it is known here; the same rules as the daemon's.
-std::optional<absl::StatusOr<TensorSpec>> Predict(const Instruction& instruction, const std::vector<client::Operand>& operands, size_t count) {
+std::optional<absl::StatusOr<TensorSpec>> Predict(const Instruction& instruction,
+                                                  const std::vector<client::Operand>& operands, size_t count) {
   if (instruction.op == Op::kCall) return std::nullopt;
   std::vector<TensorSpec> specs(count);
   std::vector<OperandType> types(count);
@@ -60,7 +61,8 @@ std::optional<absl::StatusOr<TensorSpec>> Predict(const Instruction& instruction
 
 client::Tensor Failed(absl::Status status) { return client::Tensor(std::make_shared<TensorHandle>(std::move(status))); }
 
-client::Tensor Emit(Op op, const std::vector<client::Operand>& operands, Attributes attributes, std::shared_ptr<ClientSession> session) {
+client::Tensor Emit(Op op, const std::vector<client::Operand>& operands, Attributes attributes,
+                    std::shared_ptr<ClientSession> session) {
   size_t count = operands.size();
   while (count > 0 && std::holds_alternative<std::monostate>(operands[count - 1].value)) --count;
   Instruction instruction;

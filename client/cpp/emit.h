@@ -1,4 +1,5 @@
-// Instructions of tensord::client: operands in, a handle out, with what can be inferred at once. Used by the library's sources alone.
+// Instructions of tensord::client: operands in, a handle out, with what can be inferred at once. Used by the library's
+// sources alone.
 #pragma once
 
 #include <memory>
@@ -14,8 +15,9 @@ namespace tensord {
 // A handle for nothing but a status.
 client::Tensor Failed(absl::Status status);
 
-// Queues op(operands) on the session of its operands, or on `session` where there are none. Trailing operands left out are dropped. An operand that is no tensor
-// anywhere, and operands of different sessions, give a failed handle; everything else is the daemon's to judge.
+// Queues op(operands) on the session of its operands, or on `session` where there are none. Trailing operands left out
+// are dropped. An operand that is no tensor anywhere, and operands of different sessions, give a failed handle;
+// everything else is the daemon's to judge.
 client::Tensor Emit(Op op, const std::vector<client::Operand>& operands, Attributes attributes = {},
                     std::shared_ptr<ClientSession> session = nullptr);
 

@@ -36,11 +36,21 @@ void FortranReader::Next(char* out) {
   if (left_ == 0) return;
   const int64_t rows = std::min(max_rows_, shape_[split_] - index_[split_]);
   switch (item_) {
-    case 1: Fill<uint8_t>(out, rows); break;
-    case 2: Fill<uint16_t>(out, rows); break;
-    case 4: Fill<uint32_t>(out, rows); break;
-    case 8: Fill<uint64_t>(out, rows); break;
-    default: Fill<std::array<uint64_t, 2>>(out, rows); break;
+    case 1:
+      Fill<uint8_t>(out, rows);
+      break;
+    case 2:
+      Fill<uint16_t>(out, rows);
+      break;
+    case 4:
+      Fill<uint32_t>(out, rows);
+      break;
+    case 8:
+      Fill<uint64_t>(out, rows);
+      break;
+    default:
+      Fill<std::array<uint64_t, 2>>(out, rows);
+      break;
   }
   left_ -= rows * inner_;
   index_[split_] += rows;
@@ -59,7 +69,8 @@ void FortranReader::Fill(char* out, int64_t rows) {
   };
   int64_t base = 0;
   for (int i = 0; i <= split_; ++i) base += index_[i] * strides_[i];
-  // A block of columns is walked row by row: reads go along as many cache lines as there are columns, writes are in order.
+  // A block of columns is walked row by row: reads go along as many cache lines as there are columns, writes are in
+  // order.
   constexpr int64_t kColumns = 64;
   std::array<int64_t, kColumns> offsets;
   Dims inner_index(shape_.size(), 0);

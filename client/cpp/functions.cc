@@ -40,10 +40,14 @@ WindowAttributes ToAttributes(const WindowOptions& options) {
 #include "tensord/ops.def"
 #undef TENSORD_OP
 
-Tensor where(const Tensor& condition, const Operand& x1, const Operand& x2) { return Emit(Op::kWhere, {condition, x1, x2}); }
+Tensor where(const Tensor& condition, const Operand& x1, const Operand& x2) {
+  return Emit(Op::kWhere, {condition, x1, x2});
+}
 Tensor clip(const Operand& x, const Operand& min, const Operand& max) { return Emit(Op::kClip, {x, min, max}); }
 Tensor matmul(const Tensor& x1, const Tensor& x2) { return Emit(Op::kMatmul, {x1, x2}); }
-Tensor linear(const Tensor& x, const Tensor& weight, const Operand& bias) { return Emit(Op::kLinear, {x, weight, bias}); }
+Tensor linear(const Tensor& x, const Tensor& weight, const Operand& bias) {
+  return Emit(Op::kLinear, {x, weight, bias});
+}
 Tensor softmax(const Tensor& x, int axis) { return Emit(Op::kSoftmax, {x}, Along(axis)); }
 Tensor log_softmax(const Tensor& x, int axis) { return Emit(Op::kLogSoftmax, {x}, Along(axis)); }
 Tensor concat(const std::vector<Tensor>& tensors, int axis) {
@@ -52,13 +56,20 @@ Tensor concat(const std::vector<Tensor>& tensors, int axis) {
 Tensor stack(const std::vector<Tensor>& tensors, int axis) {
   return Emit(Op::kStack, {tensors.begin(), tensors.end()}, JoinAttributes{.axis = axis});
 }
-Tensor take(const Tensor& x, const Tensor& indices, int axis) { return Emit(Op::kTake, {x, indices}, IndexAttributes{.axis = axis}); }
+Tensor take(const Tensor& x, const Tensor& indices, int axis) {
+  return Emit(Op::kTake, {x, indices}, IndexAttributes{.axis = axis});
+}
 Tensor conv(const Tensor& x, const Tensor& weight, const Operand& bias, const WindowOptions& options) {
   return Emit(Op::kConv, {x, weight, bias}, ToAttributes(options));
 }
-Tensor max_pool(const Tensor& x, const WindowOptions& options) { return Emit(Op::kMaxPool, {x}, ToAttributes(options)); }
-Tensor avg_pool(const Tensor& x, const WindowOptions& options) { return Emit(Op::kAvgPool, {x}, ToAttributes(options)); }
-Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& variance, const Operand& weight, const Operand& bias, double epsilon) {
+Tensor max_pool(const Tensor& x, const WindowOptions& options) {
+  return Emit(Op::kMaxPool, {x}, ToAttributes(options));
+}
+Tensor avg_pool(const Tensor& x, const WindowOptions& options) {
+  return Emit(Op::kAvgPool, {x}, ToAttributes(options));
+}
+Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& variance, const Operand& weight,
+                  const Operand& bias, double epsilon) {
   return Emit(Op::kBatchNorm, {x, mean, variance, weight, bias}, NormAttributes{.epsilon = epsilon});
 }
 Tensor layer_norm(const Tensor& x, int axis, const Operand& weight, const Operand& bias, double epsilon) {

@@ -1,4 +1,5 @@
-// What tensord::client's Tensor and Model hold: an id of a session, freed with the last copy, and what is known of it without asking.
+// What tensord::client's Tensor and Model hold: an id of a session, freed with the last copy, and what is known of it
+// without asking.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +55,8 @@ class TensorHandle {
 class ModelHandle {
  public:
   // A model under `id`, freed with the handle, or by `name`.
-  ModelHandle(std::shared_ptr<ClientSession> session, ModelRef ref) : session_(std::move(session)), ref_(std::move(ref)) {}
+  ModelHandle(std::shared_ptr<ClientSession> session, ModelRef ref)
+      : session_(std::move(session)), ref_(std::move(ref)) {}
   ~ModelHandle() {
     if (ref_.id != 0) session_->Free(ref_.id);
   }

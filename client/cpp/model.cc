@@ -40,8 +40,10 @@ namespace {
 std::vector<int64_t> Pair(Size2 size) { return {size.height, size.width}; }
 
 Layer Pool(std::string type, Size2 kernel_size, const PoolOptions& options) {
-  Layer layer{.type = std::move(type),
-              .options = {{"kernel_size", Pair(kernel_size)}, {"padding", Pair(options.padding)}, {"ceil_mode", options.ceil_mode}}};
+  Layer layer{
+      .type = std::move(type),
+      .options = {
+          {"kernel_size", Pair(kernel_size)}, {"padding", Pair(options.padding)}, {"ceil_mode", options.ceil_mode}}};
   if (options.stride) layer.options["stride"] = Pair(*options.stride);
   return layer;
 }
@@ -63,8 +65,12 @@ Layer Conv2d(int64_t in_channels, int64_t out_channels, Size2 kernel_size, const
                       {"groups", options.groups},
                       {"bias", options.bias}}};
 }
-Layer BatchNorm1d(int64_t num_features, double eps) { return {.type = "BatchNorm1d", .options = {{"num_features", num_features}, {"eps", eps}}}; }
-Layer BatchNorm2d(int64_t num_features, double eps) { return {.type = "BatchNorm2d", .options = {{"num_features", num_features}, {"eps", eps}}}; }
+Layer BatchNorm1d(int64_t num_features, double eps) {
+  return {.type = "BatchNorm1d", .options = {{"num_features", num_features}, {"eps", eps}}};
+}
+Layer BatchNorm2d(int64_t num_features, double eps) {
+  return {.type = "BatchNorm2d", .options = {{"num_features", num_features}, {"eps", eps}}};
+}
 Layer LayerNorm(std::vector<int64_t> normalized_shape, double eps) {
   return {.type = "LayerNorm", .options = {{"normalized_shape", std::move(normalized_shape)}, {"eps", eps}}};
 }
@@ -77,7 +83,9 @@ Layer Tanh() { return {.type = "Tanh"}; }
 Layer Softmax(int64_t dim) { return {.type = "Softmax", .options = {{"dim", dim}}}; }
 Layer MaxPool2d(Size2 kernel_size, const PoolOptions& options) { return Pool("MaxPool2d", kernel_size, options); }
 Layer AvgPool2d(Size2 kernel_size, const PoolOptions& options) { return Pool("AvgPool2d", kernel_size, options); }
-Layer Flatten(int64_t start_dim, int64_t end_dim) { return {.type = "Flatten", .options = {{"start_dim", start_dim}, {"end_dim", end_dim}}}; }
+Layer Flatten(int64_t start_dim, int64_t end_dim) {
+  return {.type = "Flatten", .options = {{"start_dim", start_dim}, {"end_dim", end_dim}}};
+}
 
 }  // namespace nn
 
@@ -101,14 +109,16 @@ absl::StatusOr<Model> Client::create_model(const nn::Layer& layers, const ModelO
   }
   const uint64_t id = request.id;
   const Caller caller = session_->OrderedCaller();
-  TENSORD_RETURN_IF_ERROR(
-      Await<ModelInfo>([&](auto done) { session_->engine().CreateModel(caller, std::move(request), std::move(done)); }).status());
+  TENSORD_RETURN_IF_ERROR(Await<ModelInfo>([&](auto done) {
+                            session_->engine().CreateModel(caller, std::move(request), std::move(done));
+                          }).status());
   return Model(std::make_shared<ModelHandle>(session_, ModelRef{.id = id, .name = {}}));
 }
 
 Tensor Model::forward(const std::vector<Tensor>& inputs) const {
   if (!handle_) return Failed(NoModel());
-  return Emit(Op::kCall, {inputs.begin(), inputs.end()}, CallAttributes{.program = 0, .model = handle_->ref()}, handle_->session());
+  return Emit(Op::kCall, {inputs.begin(), inputs.end()}, CallAttributes{.program = 0, .model = handle_->ref()},
+              handle_->session());
 }
 
 absl::Status Model::to(const std::string& device) {
@@ -116,20 +126,23 @@ absl::Status Model::to(const std::string& device) {
   ClientSession& session = *handle_->session();
   UpdateModelRequest request{.model = handle_->ref(), .devices = {device.empty() ? "cpu" : device}, .parameters = {}};
   const Caller caller = session.OrderedCaller();
-  return Await<ModelInfo>([&](auto done) { session.engine().UpdateModel(caller, std::move(request), std::move(done)); }).status();
+  return Await<ModelInfo>([&](auto done) { session.engine().UpdateModel(caller, std::move(request), std::move(done)); })
+      .status();
 }
 
 absl::StatusOr<std::string> Model::device() const {
   if (!handle_) return NoModel();
   ClientSession& session = *handle_->session();
-  TENSORD_ASSIGN_OR_RETURN(const ModelInfo info, session.engine().GetModel(session.OrderedCaller(), handle_->ref(), false));
+  TENSORD_ASSIGN_OR_RETURN(const ModelInfo info,
+                           session.engine().GetModel(session.OrderedCaller(), handle_->ref(), false));
   return info.devices.empty() ? std::string("cpu") : info.devices.front().ToString();
 }
 
 absl::StatusOr<std::vector<ParameterInfo>> Model::parameters() const {
   if (!handle_) return NoModel();
   ClientSession& session = *handle_->session();
-  TENSORD_ASSIGN_OR_RETURN(const ModelInfo info, session.engine().GetModel(session.OrderedCaller(), handle_->ref(), false));
+  TENSORD_ASSIGN_OR_RETURN(const ModelInfo info,
+                           session.engine().GetModel(session.OrderedCaller(), handle_->ref(), false));
   std::vector<ParameterInfo> out;
   for (const tensord::ParameterInfo& parameter : info.parameters) {
     ParameterInfo entry;

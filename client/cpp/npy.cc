@@ -23,9 +23,10 @@ struct NpyType {
   Dtype dtype;
 };
 constexpr std::array kNpyTypes = {
-    NpyType{"b1", Dtype::kBool},     NpyType{"i1", Dtype::kInt8},      NpyType{"i2", Dtype::kInt16},   NpyType{"i4", Dtype::kInt32},
-    NpyType{"i8", Dtype::kInt64},    NpyType{"u1", Dtype::kUint8},     NpyType{"u2", Dtype::kUint16},  NpyType{"u4", Dtype::kUint32},
-    NpyType{"u8", Dtype::kUint64},   NpyType{"f2", Dtype::kFloat16},   NpyType{"f4", Dtype::kFloat32}, NpyType{"f8", Dtype::kFloat64},
+    NpyType{"b1", Dtype::kBool},      NpyType{"i1", Dtype::kInt8},        NpyType{"i2", Dtype::kInt16},
+    NpyType{"i4", Dtype::kInt32},     NpyType{"i8", Dtype::kInt64},       NpyType{"u1", Dtype::kUint8},
+    NpyType{"u2", Dtype::kUint16},    NpyType{"u4", Dtype::kUint32},      NpyType{"u8", Dtype::kUint64},
+    NpyType{"f2", Dtype::kFloat16},   NpyType{"f4", Dtype::kFloat32},     NpyType{"f8", Dtype::kFloat64},
     NpyType{"c8", Dtype::kComplex64}, NpyType{"c16", Dtype::kComplex128},
 };
 
@@ -60,7 +61,8 @@ class HeaderParser {
     header_.type.shape = *shape_;
     header_.fortran_order = *order_;
     if (absl::StatusOr<int64_t> bytes = CheckedBytes(header_.type.dtype, header_.type.shape); !bytes.ok()) {
-      return StatusWithDetails(bytes.status().code(), StrCat(name_, ": ", std::string(bytes.status().message())), DetailsOf(bytes.status()));
+      return StatusWithDetails(bytes.status().code(), StrCat(name_, ": ", std::string(bytes.status().message())),
+                               DetailsOf(bytes.status()));
     }
     return header_;
   }
@@ -115,7 +117,8 @@ class HeaderParser {
     Skip();
     if (key == "descr") {
       if (descr_) return Wrong("descr twice");
-      if (pos_ < text_.size() && text_[pos_] == '[') return Wrong("structured types are not supported; save one field at a time");
+      if (pos_ < text_.size() && text_[pos_] == '[')
+        return Wrong("structured types are not supported; save one field at a time");
       TENSORD_ASSIGN_OR_RETURN(descr_, Text());
     } else if (key == "fortran_order") {
       if (order_) return Wrong("fortran_order twice");
@@ -164,15 +167,29 @@ class HeaderParser {
     std::string_view why = "unknown";
     if (!code.empty()) {
       switch (code[0]) {
-        case 'O': why = "Python objects"; break;
-        case 'S': case 'a': why = "byte strings"; break;
-        case 'U': why = "text"; break;
-        case 'V': why = "raw bytes (bfloat16 has no name in .npy; such data is read as a raw file with --dtype and --shape)"; break;
-        case 'M': case 'm': why = "times"; break;
-        default: break;
+        case 'O':
+          why = "Python objects";
+          break;
+        case 'S':
+        case 'a':
+          why = "byte strings";
+          break;
+        case 'U':
+          why = "text";
+          break;
+        case 'V':
+          why = "raw bytes (bfloat16 has no name in .npy; such data is read as a raw file with --dtype and --shape)";
+          break;
+        case 'M':
+        case 'm':
+          why = "times";
+          break;
+        default:
+          break;
       }
     }
-    return Bad(name_, StrCat("header: type '", Shown(descr), "' (", why, ") is no tensor's; known: bool, int8 to int64, uint8 to uint64, ",
+    return Bad(name_, StrCat("header: type '", Shown(descr), "' (", why,
+                             ") is no tensor's; known: bool, int8 to int64, uint8 to uint64, ",
                              "float16 to float64, complex64, complex128"));
   }
 
@@ -193,7 +210,8 @@ absl::StatusOr<std::pair<size_t, size_t>> Extent(std::string_view name, std::str
   }
   const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(prefix[i])); };
   const size_t text = prefix.size() > kMagic.size() && byte(6) >= 2 ? 12 : 10;
-  if (prefix.size() < text) return Bad(name, StrCat("truncated: ", prefix.size(), " bytes, and the header alone has more"));
+  if (prefix.size() < text)
+    return Bad(name, StrCat("truncated: ", prefix.size(), " bytes, and the header alone has more"));
   const size_t major = byte(6);
   if (major < 1 || major > 3 || byte(7) != 0) {
     return Bad(name, StrCat("version ", major, ".", byte(7), " of .npy is unknown; known: 1.0 to 3.0"));
@@ -217,7 +235,8 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view name, std::string_view
   TENSORD_ASSIGN_OR_RETURN(auto extent, Extent(name, bytes));
   const auto [start, length] = extent;
   if (bytes.size() < start + length) {
-    return Bad(name, StrCat("truncated: the header ends at byte ", start + length, ", the file at byte ", bytes.size()));
+    return Bad(name,
+               StrCat("truncated: the header ends at byte ", start + length, ", the file at byte ", bytes.size()));
   }
   TENSORD_ASSIGN_OR_RETURN(NpyHeader header, HeaderParser(name, bytes.substr(start, length), start).Parse());
   header.data_offset = start + length;
@@ -230,10 +249,12 @@ absl::StatusOr<std::string> FormatNpyHeader(const TensorType& type) {
     if (t.dtype == type.dtype) code = t.code;
   }
   if (code.empty()) {
-    return absl::InvalidArgumentError(StrCat(DtypeName(type.dtype), " has no name in .npy; write raw bytes, or cast to float32 first"));
+    return absl::InvalidArgumentError(
+        StrCat(DtypeName(type.dtype), " has no name in .npy; write raw bytes, or cast to float32 first"));
   }
-  std::string text = StrCat("{'descr': '", ItemSize(type.dtype) == 1 ? "|" : "<", code, "', 'fortran_order': False, 'shape': (",
-                            StrJoin(type.shape, ", "), type.shape.size() == 1 ? ",), }" : "), }");
+  std::string text =
+      StrCat("{'descr': '", ItemSize(type.dtype) == 1 ? "|" : "<", code, "', 'fortran_order': False, 'shape': (",
+             StrJoin(type.shape, ", "), type.shape.size() == 1 ? ",), }" : "), }");
   constexpr size_t kPrefix = 10;
   const size_t padded = (kPrefix + text.size() + 1 + 63) / 64 * 64;
   text.append(padded - kPrefix - text.size() - 1, ' ');

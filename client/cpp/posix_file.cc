@@ -17,17 +17,26 @@ absl::Status SystemError(const std::string& name, int error) {
   absl::StatusCode code = absl::StatusCode::kUnknown;
   switch (error) {
     case ENOENT:
-    case ENOTDIR: code = absl::StatusCode::kNotFound; break;
+    case ENOTDIR:
+      code = absl::StatusCode::kNotFound;
+      break;
     case EACCES:
     case EPERM:
-    case EROFS: code = absl::StatusCode::kPermissionDenied; break;
+    case EROFS:
+      code = absl::StatusCode::kPermissionDenied;
+      break;
     case ENOSPC:
     case EDQUOT:
     case EMFILE:
     case ENFILE:
-    case ENOMEM: code = absl::StatusCode::kResourceExhausted; break;
-    case EISDIR: code = absl::StatusCode::kInvalidArgument; break;
-    default: break;
+    case ENOMEM:
+      code = absl::StatusCode::kResourceExhausted;
+      break;
+    case EISDIR:
+      code = absl::StatusCode::kInvalidArgument;
+      break;
+    default:
+      break;
   }
   char buffer[256] = "";
   return absl::Status(code, StrCat(name, ": ", strerror_r(error, buffer, sizeof(buffer))));
@@ -68,7 +77,8 @@ absl::StatusOr<PosixFile> PosixFile::CreateBeside(const std::string& path, std::
   PosixFile file(::mkostemp(pattern.data(), O_CLOEXEC), true, path);
   if (file.fd_ < 0) return SystemError(path, errno);
   temporary = pattern.data();
-  // mkostemp gives 0600; a file made in the ordinary way has what the umask leaves. A target that exists keeps its mode.
+  // mkostemp gives 0600; a file made in the ordinary way has what the umask leaves. A target that exists keeps its
+  // mode.
   struct stat st = {};
   mode_t mode = 0;
   if (::stat(path.c_str(), &st) == 0) {

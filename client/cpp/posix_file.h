@@ -14,7 +14,8 @@ namespace tensord {
 class PosixFile {
  public:
   PosixFile() = default;
-  PosixFile(PosixFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)), owned_(other.owned_), name_(std::move(other.name_)) {}
+  PosixFile(PosixFile&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), owned_(other.owned_), name_(std::move(other.name_)) {}
   PosixFile& operator=(PosixFile&& other) noexcept;
   ~PosixFile();
 

@@ -6,8 +6,8 @@
 
 namespace tensord {
 
-std::shared_ptr<RawCall> RawCall::Start(grpc::GenericStub& stub, const std::string& method, std::unique_ptr<grpc::ClientContext> context,
-                                        Options options) {
+std::shared_ptr<RawCall> RawCall::Start(grpc::GenericStub& stub, const std::string& method,
+                                        std::unique_ptr<grpc::ClientContext> context, Options options) {
   std::shared_ptr<RawCall> call(new RawCall(std::move(context), std::move(options)));
   stub.PrepareBidiStreamingCall(call->context_.get(), method, {}, call.get());
   {
@@ -52,7 +52,8 @@ void RawCall::PumpWrites() {
   }
   writing_ = true;
   grpc::WriteOptions options;
-  if (writes_.size() > 1) options.set_buffer_hint();  // the next one follows at once: one packet for many small messages
+  // the next one follows at once: one packet for many small messages
+  if (writes_.size() > 1) options.set_buffer_hint();
   if (half_close_ && writes_.size() == 1) {
     half_closed_ = true;
     options.set_last_message();

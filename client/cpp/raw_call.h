@@ -1,12 +1,18 @@
-// One streaming call in raw messages: what uploads, downloads and the instruction stream have in common. Blocking for its owner, callbacks underneath.
+// One streaming call in raw messages: what uploads, downloads and the instruction stream have in common. Blocking for
+// its owner, callbacks underneath.
 //
 //   auto call = RawCall::Start(stub, "/tensord.v1.Tensors/Upload", std::move(context), {.max_queued_writes = 2});
 //   call->Write(first, /*last=*/false);
 //   std::optional<grpc::ByteBuffer> message = call->Read();   // nothing: the call has ended, Finish tells how
 //
-// Messages are grpc::ByteBuffer, so that bulk bytes pass no generated code. A call keeps itself alive until gRPC is done with it; its owner calls
-// Cancel or Finish before letting go. Thread safe.
+// Messages are grpc::ByteBuffer, so that bulk bytes pass no generated code. A call keeps itself alive until gRPC is
+// done with it; its owner calls Cancel or Finish before letting go. Thread safe.
 #pragma once
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/client_callback.h>
 
 #include <cstddef>
 #include <deque>
@@ -14,11 +20,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-
-#include <grpcpp/client_context.h>
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/support/byte_buffer.h>
-#include <grpcpp/support/client_callback.h>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -40,8 +41,8 @@ class RawCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byt
     std::function<void(absl::Status)> on_end = nullptr;
   };
 
-  static std::shared_ptr<RawCall> Start(grpc::GenericStub& stub, const std::string& method, std::unique_ptr<grpc::ClientContext> context,
-                                        Options options);
+  static std::shared_ptr<RawCall> Start(grpc::GenericStub& stub, const std::string& method,
+                                        std::unique_ptr<grpc::ClientContext> context, Options options);
 
   // Queues a message; `last` half-closes behind it. False: the call is over, or was half-closed.
   bool Write(grpc::ByteBuffer message, bool last) ABSL_LOCKS_EXCLUDED(mu_);
@@ -59,7 +60,8 @@ class RawCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byt
   void Cancel() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  RawCall(std::unique_ptr<grpc::ClientContext> context, Options options) : context_(std::move(context)), options_(std::move(options)) {}
+  RawCall(std::unique_ptr<grpc::ClientContext> context, Options options)
+      : context_(std::move(context)), options_(std::move(options)) {}
 
   void OnReadDone(bool ok) override ABSL_LOCKS_EXCLUDED(mu_);
   void OnWriteDone(bool ok) override ABSL_LOCKS_EXCLUDED(mu_);

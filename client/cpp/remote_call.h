@@ -1,13 +1,14 @@
-// What every call of the remote engine shares: the channel with its stubs, call metadata, and statuses that say which server they are about.
+// What every call of the remote engine shares: the channel with its stubs, call metadata, and statuses that say which
+// server they are about.
 #pragma once
-
-#include <cstdint>
-#include <memory>
-#include <string>
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/generic/generic_stub.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -51,10 +52,12 @@ class Connection {
 // tensord-session, tensord-after and the deadline. Error: SESSION_UNKNOWN for a token that cannot be one.
 absl::Status SetCaller(grpc::ClientContext& context, const Caller& caller);
 
-absl::StatusOr<std::unique_ptr<UploadSink>> StartUpload(std::shared_ptr<Connection> connection, const Caller& caller, const UploadStart& start);
+absl::StatusOr<std::unique_ptr<UploadSink>> StartUpload(std::shared_ptr<Connection> connection, const Caller& caller,
+                                                        const UploadStart& start);
 void StartDownload(std::shared_ptr<Connection> connection, const Caller& caller, const DownloadRequest& request,
                    Done<std::unique_ptr<DownloadSource>> done);
-absl::StatusOr<std::unique_ptr<InstructionStream>> StartStream(std::shared_ptr<Connection> connection, const Caller& caller,
+absl::StatusOr<std::unique_ptr<InstructionStream>> StartStream(std::shared_ptr<Connection> connection,
+                                                               const Caller& caller,
                                                                std::shared_ptr<StreamListener> listener);
 
 }  // namespace tensord

@@ -1,9 +1,9 @@
 #include "client/cpp/remote_engine.h"
 
-#include <utility>
-
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
+
+#include <utility>
 
 #include "client/cpp/remote_call.h"
 #include "kernels/core/error.h"
@@ -23,7 +23,8 @@ constexpr int kLastReconnectMs = 1'000;
 constexpr std::string_view kDefaultPort = "7070";
 
 template <class Response>
-auto Decoded(const Connection& connection, const grpc::Status& status, const Response& response) -> decltype(wire::FromProto(response)) {
+auto Decoded(const Connection& connection, const grpc::Status& status, const Response& response)
+    -> decltype(wire::FromProto(response)) {
   if (!status.ok()) return connection.Explain(wire::FromGrpc(status));
   return wire::FromProto(response);
 }
@@ -33,16 +34,18 @@ class RemoteEngine : public Engine {
   explicit RemoteEngine(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
 
   absl::StatusOr<OpenSessionResponse> OpenSession(const Caller& caller, const OpenSessionRequest& request) override {
-    absl::StatusOr<OpenSessionResponse> response =
-        Call<v1::OpenSessionResponse>(caller, wire::ToProto(request), *connection_->sessions, &v1::Sessions::Stub::OpenSession);
+    absl::StatusOr<OpenSessionResponse> response = Call<v1::OpenSessionResponse>(
+        caller, wire::ToProto(request), *connection_->sessions, &v1::Sessions::Stub::OpenSession);
     if (response.ok()) connection_->set_limits(response->limits);
     return response;
   }
   absl::StatusOr<KeepAliveResponse> KeepAlive(const Caller& caller) override {
-    return Call<v1::KeepAliveResponse>(caller, v1::KeepAliveRequest(), *connection_->sessions, &v1::Sessions::Stub::KeepAlive);
+    return Call<v1::KeepAliveResponse>(caller, v1::KeepAliveRequest(), *connection_->sessions,
+                                       &v1::Sessions::Stub::KeepAlive);
   }
   absl::StatusOr<FreedSession> CloseSession(const Caller& caller) override {
-    return Call<v1::CloseSessionResponse>(caller, v1::CloseSessionRequest(), *connection_->sessions, &v1::Sessions::Stub::CloseSession);
+    return Call<v1::CloseSessionResponse>(caller, v1::CloseSessionRequest(), *connection_->sessions,
+                                          &v1::Sessions::Stub::CloseSession);
   }
   absl::StatusOr<ListSessionsResponse> ListSessions(const Caller& caller, const PageRequest& page) override {
     return Call<v1::ListSessionsResponse>(caller, wire::ListSessionsRequestToProto(page), *connection_->sessions,
@@ -53,9 +56,10 @@ class RemoteEngine : public Engine {
                                          &v1::Sessions::Stub::KillSession);
   }
 
-  absl::StatusOr<ListDevicesResponse> ListDevices(const Caller& caller, const std::vector<std::string>& devices, bool with_holders) override {
-    return Call<v1::ListDevicesResponse>(caller, wire::ToProto(wire::DeviceQuery{devices, with_holders}), *connection_->devices,
-                                         &v1::Devices::Stub::ListDevices);
+  absl::StatusOr<ListDevicesResponse> ListDevices(const Caller& caller, const std::vector<std::string>& devices,
+                                                  bool with_holders) override {
+    return Call<v1::ListDevicesResponse>(caller, wire::ToProto(wire::DeviceQuery{devices, with_holders}),
+                                         *connection_->devices, &v1::Devices::Stub::ListDevices);
   }
   absl::StatusOr<uint64_t> TrimMemory(const Caller& caller, const std::vector<std::string>& devices) override {
     return Call<v1::TrimMemoryResponse>(caller, wire::TrimMemoryRequestToProto(devices), *connection_->devices,
@@ -67,30 +71,35 @@ class RemoteEngine : public Engine {
       c->compute->async()->Execute(std::forward<decltype(args)>(args)...);
     });
   }
-  absl::StatusOr<std::unique_ptr<InstructionStream>> OpenStream(const Caller& caller, std::shared_ptr<StreamListener> listener) override {
+  absl::StatusOr<std::unique_ptr<InstructionStream>> OpenStream(const Caller& caller,
+                                                                std::shared_ptr<StreamListener> listener) override {
     // The stream's own call answers nothing until something happens: a session that is not there is told here.
     TENSORD_RETURN_IF_ERROR(KeepAlive(caller).status());
     return StartStream(connection_, caller, std::move(listener));
   }
   absl::StatusOr<RegisterProgramResponse> RegisterProgram(const Caller& caller, uint64_t id, Program program) override {
-    return Call<v1::RegisterProgramResponse>(caller, wire::ToProto(wire::RegisterProgramRequest{id, std::move(program)}),
+    return Call<v1::RegisterProgramResponse>(caller,
+                                             wire::ToProto(wire::RegisterProgramRequest{id, std::move(program)}),
                                              *connection_->compute, &v1::Compute::Stub::RegisterProgram);
   }
   absl::Status UnregisterProgram(const Caller& caller, uint64_t id) override {
     grpc::ClientContext context;
     TENSORD_RETURN_IF_ERROR(SetCaller(context, caller));
     v1::UnregisterProgramResponse response;
-    const grpc::Status status = connection_->compute->UnregisterProgram(&context, wire::UnregisterProgramRequestToProto(id), &response);
+    const grpc::Status status =
+        connection_->compute->UnregisterProgram(&context, wire::UnregisterProgramRequestToProto(id), &response);
     return connection_->Explain(wire::FromGrpc(status));
   }
   absl::StatusOr<std::vector<OpDescription>> ListOps(const Caller& caller, const std::string& prefix) override {
-    return Call<v1::ListOpsResponse>(caller, wire::ListOpsRequestToProto(prefix), *connection_->compute, &v1::Compute::Stub::ListOps);
+    return Call<v1::ListOpsResponse>(caller, wire::ListOpsRequestToProto(prefix), *connection_->compute,
+                                     &v1::Compute::Stub::ListOps);
   }
 
   absl::StatusOr<std::unique_ptr<UploadSink>> Upload(const Caller& caller, const UploadStart& start) override {
     return StartUpload(connection_, caller, start);
   }
-  void Download(const Caller& caller, const DownloadRequest& request, Done<std::unique_ptr<DownloadSource>> done) override {
+  void Download(const Caller& caller, const DownloadRequest& request,
+                Done<std::unique_ptr<DownloadSource>> done) override {
     StartDownload(connection_, caller, request, std::move(done));
   }
   absl::StatusOr<TensorInfo> GetTensor(const Caller& caller, const TensorRef& tensor) override {
@@ -98,31 +107,36 @@ class RemoteEngine : public Engine {
                                        &v1::Tensors::Stub::GetTensor);
   }
   absl::StatusOr<ListTensorsResponse> ListTensors(const Caller& caller, const ListTensorsRequest& request) override {
-    return Call<v1::ListTensorsResponse>(caller, wire::ToProto(request), *connection_->tensors, &v1::Tensors::Stub::ListTensors);
+    return Call<v1::ListTensorsResponse>(caller, wire::ToProto(request), *connection_->tensors,
+                                         &v1::Tensors::Stub::ListTensors);
   }
   absl::StatusOr<PublishResponse> Publish(const Caller& caller, const PublishRequest& request) override {
-    return Call<v1::PublishResponse>(caller, wire::ToProto(request), *connection_->tensors, &v1::Tensors::Stub::Publish);
+    return Call<v1::PublishResponse>(caller, wire::ToProto(request), *connection_->tensors,
+                                     &v1::Tensors::Stub::Publish);
   }
-  absl::StatusOr<DeleteTensorsResponse> DeleteTensors(const Caller& caller, const DeleteTensorsRequest& request) override {
-    return Call<v1::DeleteTensorsResponse>(caller, wire::ToProto(request), *connection_->tensors, &v1::Tensors::Stub::DeleteTensors);
+  absl::StatusOr<DeleteTensorsResponse> DeleteTensors(const Caller& caller,
+                                                      const DeleteTensorsRequest& request) override {
+    return Call<v1::DeleteTensorsResponse>(caller, wire::ToProto(request), *connection_->tensors,
+                                           &v1::Tensors::Stub::DeleteTensors);
   }
 
   void CreateModel(const Caller& caller, CreateModelRequest request, Done<ModelInfo> done) override {
-    CallAsync<v1::CreateModelResponse>(caller, wire::ToProto(request), std::move(done), [c = connection_](auto&&... args) {
-      c->models->async()->CreateModel(std::forward<decltype(args)>(args)...);
-    });
+    CallAsync<v1::CreateModelResponse>(
+        caller, wire::ToProto(request), std::move(done),
+        [c = connection_](auto&&... args) { c->models->async()->CreateModel(std::forward<decltype(args)>(args)...); });
   }
   absl::StatusOr<ModelInfo> GetModel(const Caller& caller, const ModelRef& model, bool with_program) override {
-    return Call<v1::GetModelResponse>(caller, wire::ToProto(wire::GetModelRequest{model, with_program}), *connection_->models,
-                                      &v1::Models::Stub::GetModel);
+    return Call<v1::GetModelResponse>(caller, wire::ToProto(wire::GetModelRequest{model, with_program}),
+                                      *connection_->models, &v1::Models::Stub::GetModel);
   }
   absl::StatusOr<ListModelsResponse> ListModels(const Caller& caller, const ListModelsRequest& request) override {
-    return Call<v1::ListModelsResponse>(caller, wire::ToProto(request), *connection_->models, &v1::Models::Stub::ListModels);
+    return Call<v1::ListModelsResponse>(caller, wire::ToProto(request), *connection_->models,
+                                        &v1::Models::Stub::ListModels);
   }
   void UpdateModel(const Caller& caller, UpdateModelRequest request, Done<ModelInfo> done) override {
-    CallAsync<v1::UpdateModelResponse>(caller, wire::ToProto(request), std::move(done), [c = connection_](auto&&... args) {
-      c->models->async()->UpdateModel(std::forward<decltype(args)>(args)...);
-    });
+    CallAsync<v1::UpdateModelResponse>(
+        caller, wire::ToProto(request), std::move(done),
+        [c = connection_](auto&&... args) { c->models->async()->UpdateModel(std::forward<decltype(args)>(args)...); });
   }
   absl::StatusOr<uint64_t> DeleteModel(const Caller& caller, const ModelRef& model) override {
     return Call<v1::DeleteModelResponse>(caller, wire::DeleteModelRequestToProto(model), *connection_->models,
@@ -164,7 +178,8 @@ class RemoteEngine : public Engine {
 };
 
 bool IsLocal(std::string_view server) {
-  return server.starts_with("unix:") || server.starts_with("localhost:") || server.starts_with("127.") || server.starts_with("[::1]");
+  return server.starts_with("unix:") || server.starts_with("localhost:") || server.starts_with("127.") ||
+         server.starts_with("[::1]");
 }
 
 // "HOST" gets the default port; "[::1]:7070", "HOST:PORT" and "unix:/path" are complete.
@@ -173,7 +188,8 @@ std::string Target(const std::string& server) {
   if (server.starts_with("unix:")) return server;
   const size_t bracket = server.rfind(']');
   const size_t colon = server.rfind(':');
-  if (colon == std::string::npos || (bracket != std::string::npos && colon < bracket)) return StrCat(server, ":", kDefaultPort);
+  if (colon == std::string::npos || (bracket != std::string::npos && colon < bracket))
+    return StrCat(server, ":", kDefaultPort);
   return server;
 }
 
@@ -237,11 +253,13 @@ absl::StatusOr<std::unique_ptr<Engine>> ConnectEngine(const RemoteOptions& optio
   // A connection of its own: engines in one process do not share fate.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   if (IsLocal(target)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  const std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  const std::shared_ptr<grpc::Channel> channel =
+      grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
   auto connection = std::make_shared<Connection>(target, channel);
   if (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + options.connect_timeout))) {
-    return absl::UnavailableError(StrCat("nobody answers at ", target, Cause(*connection),
-                                         "; start a daemon with `tensord`, or name another with --server or TENSORD_SERVER"));
+    return absl::UnavailableError(
+        StrCat("nobody answers at ", target, Cause(*connection),
+               "; start a daemon with `tensord`, or name another with --server or TENSORD_SERVER"));
   }
   return std::make_unique<RemoteEngine>(std::move(connection));
 }

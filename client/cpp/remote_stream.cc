@@ -1,8 +1,9 @@
-// The instruction stream through gRPC: messages are encoded where they are submitted, in order, and sent as fast as the daemon takes them.
+// The instruction stream through gRPC: messages are encoded where they are submitted, in order, and sent as fast as the
+// daemon takes them.
+#include <grpcpp/support/proto_buffer_writer.h>
+
 #include <deque>
 #include <utility>
-
-#include <grpcpp/support/proto_buffer_writer.h>
 
 #include "client/cpp/remote_call.h"
 #include "kernels/core/error.h"
@@ -39,10 +40,12 @@ class StreamState {
     const Sent sent{message.sequence, message.instructions.size(), request.ByteSizeLong()};
     {
       absl::MutexLock lock(&mu_);
-      // A message larger than the whole window goes when nothing else is under way; the daemon says what it thinks of it.
+      // A message larger than the whole window goes when nothing else is under way; the daemon says what it thinks of
+      // it.
       const auto fits = [this, &sent]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
         return ended_ || sent_.empty() ||
-               (instructions_ + sent.instructions <= limits_.stream_window_instructions && bytes_ + sent.bytes <= limits_.stream_window_bytes);
+               (instructions_ + sent.instructions <= limits_.stream_window_instructions &&
+                bytes_ + sent.bytes <= limits_.stream_window_bytes);
       };
       mu_.Await(absl::Condition(&fits));
       if (ended_) return end_;
@@ -75,8 +78,9 @@ class StreamState {
 
   void OnEnd(absl::Status status) ABSL_LOCKS_EXCLUDED(mu_, listener_mu_) {
     // A daemon that ends the stream in good order, as for a shutdown, leaves nothing to submit to.
-    absl::Status end = status.ok() ? absl::UnavailableError(StrCat("the daemon at ", connection_->server, " closed the stream"))
-                                   : connection_->Explain(std::move(status));
+    absl::Status end = status.ok()
+                           ? absl::UnavailableError(StrCat("the daemon at ", connection_->server, " closed the stream"))
+                           : connection_->Explain(std::move(status));
     {
       absl::MutexLock lock(&mu_);
       ended_ = true;
@@ -139,7 +143,8 @@ class RemoteStream : public InstructionStream {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<InstructionStream>> StartStream(std::shared_ptr<Connection> connection, const Caller& caller,
+absl::StatusOr<std::unique_ptr<InstructionStream>> StartStream(std::shared_ptr<Connection> connection,
+                                                               const Caller& caller,
                                                                std::shared_ptr<StreamListener> listener) {
   auto context = std::make_unique<grpc::ClientContext>();
   Caller streaming = caller;
@@ -149,7 +154,8 @@ absl::StatusOr<std::unique_ptr<InstructionStream>> StartStream(std::shared_ptr<C
   RawCall::Options options;
   options.on_message = [state](grpc::ByteBuffer message) { state->OnMessage(message); };
   options.on_end = [state](absl::Status status) { state->OnEnd(std::move(status)); };
-  state->set_call(RawCall::Start(connection->generic, "/tensord.v1.Compute/Stream", std::move(context), std::move(options)));
+  state->set_call(
+      RawCall::Start(connection->generic, "/tensord.v1.Compute/Stream", std::move(context), std::move(options)));
   return std::make_unique<RemoteStream>(std::move(state));
 }
 

@@ -1,4 +1,5 @@
-// Uploads and downloads through gRPC. Payloads are copied once on this side: into a recycled buffer that gRPC sends, or from its slices to the reader.
+// Uploads and downloads through gRPC. Payloads are copied once on this side: into a recycled buffer that gRPC sends, or
+// from its slices to the reader.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -40,15 +41,18 @@ absl::StatusOr<Message> Decode(const grpc::ByteBuffer& buffer) {
 class RemoteUpload : public UploadSink {
  public:
   RemoteUpload(std::shared_ptr<Connection> connection, const UploadStart& start, std::shared_ptr<RawCall> call)
-      : connection_(std::move(connection)), call_(std::move(call)), checksum_(start.checksum),
+      : connection_(std::move(connection)),
+        call_(std::move(call)),
+        checksum_(start.checksum),
         total_(static_cast<uint64_t>(start.spec.type.bytes())),
-        chunk_bytes_(std::clamp<uint64_t>(kChunkBytes, 1, std::max<uint64_t>(1, connection_->limits().max_chunk_bytes))),
+        chunk_bytes_(
+            std::clamp<uint64_t>(kChunkBytes, 1, std::max<uint64_t>(1, connection_->limits().max_chunk_bytes))),
         pool_(std::make_shared<SlicePool>(chunk_bytes_)) {}
 
   ~RemoteUpload() override {
     if (finished_) return;
-    // Half-closing tells the daemon to keep what has arrived, and by the time it answers all of it has. An upload that has every byte would become a
-    // tensor by it, so that one is cancelled.
+    // Half-closing tells the daemon to keep what has arrived, and by the time it answers all of it has. An upload that
+    // has every byte would become a tensor by it, so that one is cancelled.
     if (!failed_ && position_ < total_) {
       call_->WritesDone();
       call_->FinishWithin(kAbandon);
@@ -69,12 +73,16 @@ class RemoteUpload : public UploadSink {
   uint64_t total() const override { return total_; }
   bool complete() const override { return progress_.complete || position_ == total_; }
 
-  absl::Status Write(uint64_t offset, absl::Span<const std::string_view> pieces, std::optional<uint64_t> checksum) override {
+  absl::Status Write(uint64_t offset, absl::Span<const std::string_view> pieces,
+                     std::optional<uint64_t> checksum) override {
     if (failed_) return failure_;
     uint64_t bytes = 0;
     for (const std::string_view piece : pieces) bytes += piece.size();
     if (offset != position_ || bytes > total_ - position_) {
-      return Fail(Error(Reason::kChunkOffset).With("expected", position_).With("got", offset != position_ ? offset : offset + bytes).With("total", total_));
+      return Fail(Error(Reason::kChunkOffset)
+                      .With("expected", position_)
+                      .With("got", offset != position_ ? offset : offset + bytes)
+                      .With("total", total_));
     }
     if (bytes == 0) return absl::OkStatus();
     if (checksum && bytes > chunk_bytes_) {
@@ -220,11 +228,16 @@ class RemoteDownload : public DownloadSource {
     uint64_t bytes = 0;
     for (const std::string_view piece : pieces_) bytes += piece.size();
     if (chunk.offset != offset_ + position_ || bytes == 0 || bytes > total_ - position_) {
-      return Broken(StrCat("a chunk of ", bytes, " bytes at ", chunk.offset, ", expected at ", offset_ + position_, " of ", offset_ + total_));
+      return Broken(StrCat("a chunk of ", bytes, " bytes at ", chunk.offset, ", expected at ", offset_ + position_,
+                           " of ", offset_ + total_));
     }
     if (chunk.checksum) {
       if (const uint64_t sum = Xxh3(pieces_); sum != *chunk.checksum) {
-        return Error(Reason::kChecksumMismatch).With("scope", "chunk").With("offset", chunk.offset).With("expected", *chunk.checksum).With("got", sum);
+        return Error(Reason::kChecksumMismatch)
+            .With("scope", "chunk")
+            .With("offset", chunk.offset)
+            .With("expected", *chunk.checksum)
+            .With("got", sum);
       }
     }
     return absl::OkStatus();
@@ -264,7 +277,9 @@ class RemoteDownload : public DownloadSource {
     if (status.ok()) return Broken(StrCat("the download ended at byte ", position_, " of ", total_));
     return status;
   }
-  static absl::Status Broken(std::string_view cause) { return Error(Reason::kInternal).With("id", "-").Say("cause", cause); }
+  static absl::Status Broken(std::string_view cause) {
+    return Error(Reason::kInternal).With("id", "-").Say("cause", cause);
+  }
 
   const std::shared_ptr<Connection> connection_;
   const std::shared_ptr<RawCall> call_;
@@ -282,13 +297,14 @@ class RemoteDownload : public DownloadSource {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<UploadSink>> StartUpload(std::shared_ptr<Connection> connection, const Caller& caller, const UploadStart& start) {
+absl::StatusOr<std::unique_ptr<UploadSink>> StartUpload(std::shared_ptr<Connection> connection, const Caller& caller,
+                                                        const UploadStart& start) {
   // The size is needed here too, and must not overflow.
   TENSORD_RETURN_IF_ERROR(CheckedBytes(start.spec.type.dtype, start.spec.type.shape).status());
   auto context = std::make_unique<grpc::ClientContext>();
   TENSORD_RETURN_IF_ERROR(SetCaller(*context, caller));
-  std::shared_ptr<RawCall> call =
-      RawCall::Start(connection->generic, "/tensord.v1.Tensors/Upload", std::move(context), {.max_queued_writes = kChunksInFlight});
+  std::shared_ptr<RawCall> call = RawCall::Start(connection->generic, "/tensord.v1.Tensors/Upload", std::move(context),
+                                                 {.max_queued_writes = kChunksInFlight});
   call->Write(Encode(wire::UploadStartToProto(start)), /*last=*/false);
   auto upload = std::make_unique<RemoteUpload>(std::move(connection), start, std::move(call));
   TENSORD_RETURN_IF_ERROR(upload->Begin());
@@ -301,7 +317,8 @@ void StartDownload(std::shared_ptr<Connection> connection, const Caller& caller,
   if (absl::Status status = SetCaller(*context, caller); !status.ok()) return done(status);
   std::shared_ptr<RawCall> call =
       RawCall::Start(connection->generic, "/tensord.v1.Tensors/Download", std::move(context), {.max_queued_reads = 1});
-  call->Write(Encode(wire::ToProto(wire::DownloadCall{.request = request, .checksum = Checksum::kXxh3})), /*last=*/true);
+  call->Write(Encode(wire::ToProto(wire::DownloadCall{.request = request, .checksum = Checksum::kXxh3})),
+              /*last=*/true);
   auto shared_done = std::make_shared<Done<std::unique_ptr<DownloadSource>>>(std::move(done));
   // WhenReadable calls once the first message, or the end, is there: Begin then has nothing to wait for.
   call->WhenReadable([call, connection = std::move(connection), offset = request.offset, shared_done] {

@@ -1,12 +1,12 @@
-// Buffers for chunks on their way out: gRPC gives each back when the transport is done with it, and the next chunk takes it again, so that a long upload
-// touches no new memory. Thread safe.
+// Buffers for chunks on their way out: gRPC gives each back when the transport is done with it, and the next chunk
+// takes it again, so that a long upload touches no new memory. Thread safe.
 #pragma once
+
+#include <grpcpp/support/slice.h>
 
 #include <cstddef>
 #include <memory>
 #include <vector>
-
-#include <grpcpp/support/slice.h>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"

@@ -10,7 +10,8 @@ namespace tensord {
 // Hears one stream.
 class StreamBoard::Listener : public StreamListener {
  public:
-  Listener(std::shared_ptr<StreamBoard> board, uint64_t generation) : board_(std::move(board)), generation_(generation) {}
+  Listener(std::shared_ptr<StreamBoard> board, uint64_t generation)
+      : board_(std::move(board)), generation_(generation) {}
 
   void OnReply(ReadReply reply) override { board_->OnReply(generation_, std::move(reply)); }
   void OnReport(InstructionReport) override {}

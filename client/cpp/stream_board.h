@@ -1,4 +1,5 @@
-// What a session knows of its stream from the daemon's side: messages sent and not yet acknowledged, reads not yet answered, whether the stream lives.
+// What a session knows of its stream from the daemon's side: messages sent and not yet acknowledged, reads not yet
+// answered, whether the stream lives.
 //
 // Shared between the session and the listeners of its streams, which may outlive it. Thread safe.
 #pragma once
@@ -45,7 +46,8 @@ class StreamBoard : public std::enable_shared_from_this<StreamBoard> {
   // Waits while broken and `max_messages` or more are kept to be sent again.
   void AwaitRoom(size_t max_messages) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // After a resume: messages from `next_sequence` on, to be sent again, and the reads whose messages the daemon had and whose answers were lost.
+  // After a resume: messages from `next_sequence` on, to be sent again, and the reads whose messages the daemon had and
+  // whose answers were lost.
   struct Unfinished {
     std::vector<StreamMessage> messages;
     std::vector<Read> reads;
@@ -54,7 +56,8 @@ class StreamBoard : public std::enable_shared_from_this<StreamBoard> {
   // Those reads now belong to message `sequence`.
   void Reassign(const std::vector<Read>& reads, uint64_t sequence) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // The session's thread. Sleeps until there is work: `*pending`, a broken stream, or Stop (false). `pending` is set before Wake.
+  // The session's thread. Sleeps until there is work: `*pending`, a broken stream, or Stop (false). `pending` is set
+  // before Wake.
   bool AwaitWork(const std::atomic<bool>& pending) ABSL_LOCKS_EXCLUDED(mu_);
   // Sleeps for `time`, less if there is a broken stream or Stop.
   void Pause(absl::Duration time) ABSL_LOCKS_EXCLUDED(mu_);
@@ -79,7 +82,7 @@ class StreamBoard : public std::enable_shared_from_this<StreamBoard> {
   mutable absl::Mutex mu_;
   absl::CondVar work_;  // with mu_: for the session's thread
   std::atomic<bool> asleep_ = false;
-  std::atomic<State> state_ = State::kUp;  // written under mu_
+  std::atomic<State> state_ = State::kUp;    // written under mu_
   absl::Status cause_ ABSL_GUARDED_BY(mu_);  // of kBroken and kDead
   bool stop_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t generation_ ABSL_GUARDED_BY(mu_) = 0;

@@ -18,8 +18,8 @@ constexpr size_t kStep = 4 << 20;
 
 // All empty tensors share one handle.
 const std::shared_ptr<TensorHandle>& EmptyHandle() {
-  static const auto& handle =
-      *new std::shared_ptr<TensorHandle>(std::make_shared<TensorHandle>(absl::FailedPreconditionError("no tensor: it was never made, or moved from")));
+  static const auto& handle = *new std::shared_ptr<TensorHandle>(
+      std::make_shared<TensorHandle>(absl::FailedPreconditionError("no tensor: it was never made, or moved from")));
   return handle;
 }
 
@@ -200,9 +200,9 @@ absl::StatusOr<T> Tensor::item() const {
   return out;
 }
 
-#define TENSORD_CLIENT_TYPE(T)                                                                  \
-  template absl::StatusOr<std::vector<T>> Tensor::get<T>(const Progress&) const;                \
-  template absl::Status Tensor::get_into<T>(std::span<T>, const Progress&) const;               \
+#define TENSORD_CLIENT_TYPE(T)                                                    \
+  template absl::StatusOr<std::vector<T>> Tensor::get<T>(const Progress&) const;  \
+  template absl::Status Tensor::get_into<T>(std::span<T>, const Progress&) const; \
   template absl::StatusOr<T> Tensor::item<T>() const;
 TENSORD_CLIENT_TYPE(bool)
 TENSORD_CLIENT_TYPE(int8_t)
@@ -271,10 +271,12 @@ Tensor Tensor::slice(int axis, std::optional<int64_t> start, std::optional<int64
 Tensor Tensor::operator[](int64_t index) const {
   const absl::StatusOr<TensorSpec> spec = SpecOf(*this);
   if (!spec.ok()) return *this;
-  if (spec->type.shape.empty()) return Failed(Error(Reason::kAxisInvalid).With("op", "index").With("axis", 0).With("rank", 0));
+  if (spec->type.shape.empty())
+    return Failed(Error(Reason::kAxisInvalid).With("op", "index").With("axis", 0).With("rank", 0));
   const int64_t size = spec->type.shape[0];
   if (index < -size || index >= size) {
-    return Failed(Error(Reason::kIndexOutOfRange).With("op", "index").With("index", index).With("axis", 0).With("size", size));
+    return Failed(
+        Error(Reason::kIndexOutOfRange).With("op", "index").With("index", index).With("axis", 0).With("size", size));
   }
   const int64_t at = index < 0 ? index + size : index;
   return slice(0, at, at + 1).squeeze({0});
@@ -293,9 +295,13 @@ Tensor Tensor::clip(const Operand& min, const Operand& max) const { return clien
   Tensor Tensor::name(const Operand& other) const { return Emit(Op::k##Enum, {*this, other}); }
 #define TENSORD_COMPARE(Enum, name, Types, summary) \
   Tensor Tensor::name(const Operand& other) const { return Emit(Op::k##Enum, {*this, other}); }
-#define TENSORD_REDUCE(Enum, name, Types, fields, summary)                                                     \
-  Tensor Tensor::name(const ReduceOptions& options) const { return Emit(Op::k##Enum, {*this}, ToAttributes(options)); } \
-  Tensor Tensor::name(const Axes& axes, bool keepdims) const { return name(ReduceOptions{.axes = axes, .keepdims = keepdims}); }
+#define TENSORD_REDUCE(Enum, name, Types, fields, summary)          \
+  Tensor Tensor::name(const ReduceOptions& options) const {         \
+    return Emit(Op::k##Enum, {*this}, ToAttributes(options));       \
+  }                                                                 \
+  Tensor Tensor::name(const Axes& axes, bool keepdims) const {      \
+    return name(ReduceOptions{.axes = axes, .keepdims = keepdims}); \
+  }
 #include "tensord/ops.def"
 #undef TENSORD_OP
 

@@ -20,7 +20,9 @@ namespace {
 
 constexpr size_t kPanelBytes = 64 << 20;
 
-absl::Status Bad(const std::string& name, std::string_view what) { return absl::InvalidArgumentError(StrCat(name, ": ", what)); }
+absl::Status Bad(const std::string& name, std::string_view what) {
+  return absl::InvalidArgumentError(StrCat(name, ": ", what));
+}
 
 // "needs 24 bytes for float32[2,3]".
 std::string Needs(const TensorType& type) { return StrCat(type.ToString(), " needs ", type.bytes(), " bytes"); }
@@ -40,17 +42,23 @@ void SwapAs(char* data, size_t bytes) {
 void SwapBytes(Dtype dtype, char* data, size_t bytes) {
   // The parts of a complex number are swapped, not the pair.
   switch (IsComplex(dtype) ? ItemSize(dtype) / 2 : ItemSize(dtype)) {
-    case 2: return SwapAs<uint16_t>(data, bytes);
-    case 4: return SwapAs<uint32_t>(data, bytes);
-    case 8: return SwapAs<uint64_t>(data, bytes);
-    default: return;
+    case 2:
+      return SwapAs<uint16_t>(data, bytes);
+    case 4:
+      return SwapAs<uint32_t>(data, bytes);
+    case 8:
+      return SwapAs<uint64_t>(data, bytes);
+    default:
+      return;
   }
 }
 
 class Reader : public TensorFileReader {
  public:
   Reader(PosixFile file, NpyHeader header)
-      : file_(std::move(file)), header_(std::move(header)), total_(static_cast<uint64_t>(header_.type.bytes())),
+      : file_(std::move(file)),
+        header_(std::move(header)),
+        total_(static_cast<uint64_t>(header_.type.bytes())),
         item_(ItemSize(header_.type.dtype)) {}
 
   // The file is at its first element.
@@ -65,7 +73,8 @@ class Reader : public TensorFileReader {
     if (!header_.fortran_order || real_axes < 2 || total_ == 0) return absl::OkStatus();
     data_.reset(new (std::nothrow) char[total_]);
     if (!data_) {
-      return absl::ResourceExhaustedError(StrCat(file_.name(), ": Fortran order needs all ", total_, " bytes in memory, and there are not so many"));
+      return absl::ResourceExhaustedError(
+          StrCat(file_.name(), ": Fortran order needs all ", total_, " bytes in memory, and there are not so many"));
     }
     TENSORD_ASSIGN_OR_RETURN(const size_t n, file_.Read(data_.get(), total_));
     if (n < total_) return Truncated(n);
@@ -89,7 +98,8 @@ class Reader : public TensorFileReader {
     if (header_.type.dtype == Dtype::kBool) {
       for (size_t i = 0; i < want; ++i) {
         const unsigned value = static_cast<unsigned char>(out[i]);
-        if (value > 1) return Bad(file_.name(), StrCat("element ", position_ + i, " is ", value, ", which is no bool (0 or 1)"));
+        if (value > 1)
+          return Bad(file_.name(), StrCat("element ", position_ + i, " is ", value, ", which is no bool (0 or 1)"));
       }
     }
     position_ += want;
@@ -101,7 +111,8 @@ class Reader : public TensorFileReader {
     return Bad(file_.name(), StrCat("truncated: ", Needs(header_.type), ", the file has ", there));
   }
   absl::Status TooLong(uint64_t extra) const {
-    return Bad(file_.name(), StrCat(extra, " bytes too many: ", Needs(header_.type), ", the file has ", total_ + extra));
+    return Bad(file_.name(),
+               StrCat(extra, " bytes too many: ", Needs(header_.type), ", the file has ", total_ + extra));
   }
   absl::StatusOr<size_t> AtEnd() {
     if (position_ < total_) return Bad(file_.name(), "a buffer smaller than one element");
@@ -110,7 +121,9 @@ class Reader : public TensorFileReader {
     // A pipe tells only now whether it goes on.
     char extra[4096];
     TENSORD_ASSIGN_OR_RETURN(const size_t n, file_.Read(extra, sizeof(extra)));
-    if (n > 0) return Bad(file_.name(), StrCat(n, n == sizeof(extra) ? " or more" : "", " bytes too many: ", Needs(header_.type)));
+    if (n > 0)
+      return Bad(file_.name(),
+                 StrCat(n, n == sizeof(extra) ? " or more" : "", " bytes too many: ", Needs(header_.type)));
     return 0;
   }
   absl::Status FromPanels(char* out, size_t want) {
@@ -149,7 +162,10 @@ absl::StatusOr<std::unique_ptr<TensorFileReader>> Prepared(PosixFile file, NpyHe
 class Writer : public TensorFileWriter {
  public:
   Writer(std::string path, PosixFile file, std::string temporary, const TensorType& type)
-      : path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)), type_(type),
+      : path_(std::move(path)),
+        temporary_(std::move(temporary)),
+        file_(std::move(file)),
+        type_(type),
         left_(static_cast<uint64_t>(type.bytes())) {}
   ~Writer() override {
     if (!temporary_.empty()) ::unlink(temporary_.c_str());
@@ -182,7 +198,8 @@ class Writer : public TensorFileWriter {
   uint64_t left_;
 };
 
-absl::StatusOr<std::unique_ptr<TensorFileWriter>> Create(const std::string& path, const TensorType& type, std::string_view header) {
+absl::StatusOr<std::unique_ptr<TensorFileWriter>> Create(const std::string& path, const TensorType& type,
+                                                         std::string_view header) {
   TENSORD_RETURN_IF_ERROR(CheckedBytes(type.dtype, type.shape).status());
   struct stat st = {};
   const bool special = path == "-" || (::stat(path.c_str(), &st) == 0 && !S_ISREG(st.st_mode));
@@ -212,18 +229,21 @@ absl::StatusOr<std::unique_ptr<TensorFileReader>> TensorFileReader::OpenNpy(cons
   return Prepared(std::move(file), std::move(header));
 }
 
-absl::StatusOr<std::unique_ptr<TensorFileReader>> TensorFileReader::OpenRaw(const std::string& path, const TensorType& type) {
+absl::StatusOr<std::unique_ptr<TensorFileReader>> TensorFileReader::OpenRaw(const std::string& path,
+                                                                            const TensorType& type) {
   TENSORD_RETURN_IF_ERROR(CheckedBytes(type.dtype, type.shape).status());
   TENSORD_ASSIGN_OR_RETURN(PosixFile file, PosixFile::OpenToRead(path));
   return Prepared(std::move(file), NpyHeader{.type = type});
 }
 
-absl::StatusOr<std::unique_ptr<TensorFileWriter>> TensorFileWriter::OpenNpy(const std::string& path, const TensorType& type) {
+absl::StatusOr<std::unique_ptr<TensorFileWriter>> TensorFileWriter::OpenNpy(const std::string& path,
+                                                                            const TensorType& type) {
   TENSORD_ASSIGN_OR_RETURN(std::string header, FormatNpyHeader(type));
   return Create(path, type, header);
 }
 
-absl::StatusOr<std::unique_ptr<TensorFileWriter>> TensorFileWriter::OpenRaw(const std::string& path, const TensorType& type) {
+absl::StatusOr<std::unique_ptr<TensorFileWriter>> TensorFileWriter::OpenRaw(const std::string& path,
+                                                                            const TensorType& type) {
   return Create(path, type, "");
 }
 

@@ -61,7 +61,8 @@ class Source {
 };
 
 // One attempt: goes on from what the daemon has. `reached` is how far it came.
-absl::Status Send(Engine& engine, const Caller& caller, const UploadStart& start, const Source& source, const Progress& progress, uint64_t& reached) {
+absl::Status Send(Engine& engine, const Caller& caller, const UploadStart& start, const Source& source,
+                  const Progress& progress, uint64_t& reached) {
   TENSORD_ASSIGN_OR_RETURN(std::unique_ptr<UploadSink> sink, engine.Upload(caller, start));
   std::vector<char> buffer;
   uint64_t offset = sink->received();
@@ -84,8 +85,9 @@ absl::Status Send(Engine& engine, const Caller& caller, const UploadStart& start
 
 }  // namespace
 
-absl::StatusOr<Tensor> Client::UploadBytes(const void* data, size_t bytes, Dtype dtype, const Shape& shape, const Shape* strides,
-                                           const TensorOptions& options, const Progress& progress) const {
+absl::StatusOr<Tensor> Client::UploadBytes(const void* data, size_t bytes, Dtype dtype, const Shape& shape,
+                                           const Shape* strides, const TensorOptions& options,
+                                           const Progress& progress) const {
   if (dtype == Dtype::kNone || (options.dtype != Dtype::kNone && options.dtype != dtype)) {
     return Error(Reason::kDtypeMismatch)
         .With("op", "upload")
@@ -99,9 +101,11 @@ absl::StatusOr<Tensor> Client::UploadBytes(const void* data, size_t bytes, Dtype
     return Error(Reason::kDataInvalid)
         .With("expected_bytes", total)
         .With("got_bytes", bytes)
-        .Say("why", strides != nullptr ? "as many strides as sizes are needed" : StrCat("the shape is ", spec.type.ToString()));
+        .Say("why", strides != nullptr ? "as many strides as sizes are needed"
+                                       : StrCat("the shape is ", spec.type.ToString()));
   }
-  const Source source(data, spec.type.shape, strides == nullptr || total == 0 ? Dims() : ToDims(*strides), item_size(dtype));
+  const Source source(data, spec.type.shape, strides == nullptr || total == 0 ? Dims() : ToDims(*strides),
+                      item_size(dtype));
   std::string values;
   if (total <= std::min(kMaxInline, session_->info().limits.max_inline_bytes)) {
     values.resize(total);
@@ -111,9 +115,11 @@ absl::StatusOr<Tensor> Client::UploadBytes(const void* data, size_t bytes, Dtype
   }
   const std::optional<DeviceId> device = DeviceId::Parse(spec.device);
   if (!device) return Error(Reason::kDeviceUnknown).With("device", spec.device).With("known", "cpu, cuda:N");
-  UploadStart start{.id = session_->NewIds(), .spec = spec, .checksum = Checksum::kXxh3, .sha256 = {}, .publish = std::nullopt};
+  UploadStart start{
+      .id = session_->NewIds(), .spec = spec, .checksum = Checksum::kXxh3, .sha256 = {}, .publish = std::nullopt};
   // Made first, so that a failure frees what has arrived.
-  auto handle = std::make_shared<TensorHandle>(session_, start.id, absl::StatusOr<TensorSpec>(TensorSpec{spec.type, *device}));
+  auto handle =
+      std::make_shared<TensorHandle>(session_, start.id, absl::StatusOr<TensorSpec>(TensorSpec{spec.type, *device}));
   uint64_t reached = 0;
   for (int failures = 0;;) {
     const uint64_t before = reached;

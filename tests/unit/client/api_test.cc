@@ -119,12 +119,13 @@ TEST_P(ApiTest, UploadsSmallLargeAndStrided) {
   std::iota(large.begin(), large.end(), 0.0f);
   uint64_t last = 0, total = 0;
   int steps = 0;
-  const absl::StatusOr<td::Tensor> up = client_.upload(std::span(large), {1000, 3000}, {}, [&](uint64_t done, uint64_t all) {
-    EXPECT_GT(done, last);
-    last = done;
-    total = all;
-    ++steps;
-  });
+  const absl::StatusOr<td::Tensor> up =
+      client_.upload(std::span(large), {1000, 3000}, {}, [&](uint64_t done, uint64_t all) {
+        EXPECT_GT(done, last);
+        last = done;
+        total = all;
+        ++steps;
+      });
   ASSERT_TRUE(up.ok()) << up.status();
   EXPECT_EQ(last, large.size() * 4);
   EXPECT_EQ(total, large.size() * 4);
@@ -135,10 +136,14 @@ TEST_P(ApiTest, UploadsSmallLargeAndStrided) {
   EXPECT_EQ(there, large);
   EXPECT_EQ(td::reason_of(up->get_into(std::span(there).first(5))), "DATA_INVALID");
   // The logical array arrives, whatever its strides: a transpose, a reversed line, a broadcast, a large transpose.
-  EXPECT_THAT(Values<int16_t>(*client_.upload(td::StridedSpan<int16_t>{small.data(), {2, 2}, {1, 2}})), ElementsAre(1, 3, 2, 4));
-  EXPECT_THAT(Values<int16_t>(*client_.upload(td::StridedSpan<int16_t>{small.data() + 3, {4}, {-1}})), ElementsAre(4, 3, 2, 1));
-  EXPECT_THAT(Values<int16_t>(*client_.upload(td::StridedSpan<int16_t>{small.data(), {2, 3}, {1, 0}})), ElementsAre(1, 1, 1, 2, 2, 2));
-  const absl::StatusOr<td::Tensor> turned = client_.upload(td::StridedSpan<float>{large.data(), {3000, 1000}, {1, 3000}});
+  EXPECT_THAT(Values<int16_t>(*client_.upload(td::StridedSpan<int16_t>{small.data(), {2, 2}, {1, 2}})),
+              ElementsAre(1, 3, 2, 4));
+  EXPECT_THAT(Values<int16_t>(*client_.upload(td::StridedSpan<int16_t>{small.data() + 3, {4}, {-1}})),
+              ElementsAre(4, 3, 2, 1));
+  EXPECT_THAT(Values<int16_t>(*client_.upload(td::StridedSpan<int16_t>{small.data(), {2, 3}, {1, 0}})),
+              ElementsAre(1, 1, 1, 2, 2, 2));
+  const absl::StatusOr<td::Tensor> turned =
+      client_.upload(td::StridedSpan<float>{large.data(), {3000, 1000}, {1, 3000}});
   ASSERT_TRUE(turned.ok()) << turned.status();
   EXPECT_EQ(Values<float>(turned->transpose()), large);
   EXPECT_TRUE(*(turned->transpose() == *up).all().item<bool>());
@@ -173,9 +178,10 @@ TEST_P(ApiTest, NamesOutliveTheSession) {
 TEST_P(ApiTest, RunsModels) {
   namespace nn = td::nn;
   const std::vector<float> weight = {1, 2, 3}, bias = {10};
-  absl::StatusOr<td::Model> net = client_.create_model(
-      nn::Sequential({nn::Linear(3, 1), nn::ReLU()}),
-      {.parameters = {{"0.weight", *client_.upload(std::span(weight), {1, 3})}, {"0.bias", *client_.upload(std::span(bias), {1})}}});
+  absl::StatusOr<td::Model> net =
+      client_.create_model(nn::Sequential({nn::Linear(3, 1), nn::ReLU()}),
+                           {.parameters = {{"0.weight", *client_.upload(std::span(weight), {1, 3})},
+                                           {"0.bias", *client_.upload(std::span(bias), {1})}}});
   ASSERT_TRUE(net.ok()) << net.status();
   const td::Tensor x = client_.ones({2, 3});
   EXPECT_THAT(Values<float>((*net)(x)), ElementsAre(16, 16));

@@ -19,9 +19,11 @@ TEST(ChunkFrameTest, IsWhatTheGeneratedCodeWrites) {
       message.set_data(std::string(bytes, 'x'));
       const std::string expected = message.SerializeAsString();
       std::array<char, kMaxChunkHead> head;
-      const size_t n = WriteChunkHead(message.offset(), with_checksum ? std::optional<uint64_t>(message.checksum()) : std::nullopt, bytes, head);
+      const size_t n = WriteChunkHead(
+          message.offset(), with_checksum ? std::optional<uint64_t>(message.checksum()) : std::nullopt, bytes, head);
       EXPECT_EQ(std::string(head.data(), n) + message.data(), expected);
-      const std::optional<ChunkHead> read = ReadChunkHead(std::string_view(expected).substr(0, kMaxChunkHead), expected.size());
+      const std::optional<ChunkHead> read =
+          ReadChunkHead(std::string_view(expected).substr(0, kMaxChunkHead), expected.size());
       ASSERT_TRUE(read);
       EXPECT_EQ(read->offset, message.offset());
       EXPECT_EQ(read->checksum.has_value(), with_checksum);
@@ -58,7 +60,8 @@ TEST(ChunkFrameTest, ChecksumOfPiecesIsThatOfTheWhole) {
 
 // Every panel size gives the same row-major bytes.
 TEST(FortranReaderTest, ReordersAnyShapeInAnyPanels) {
-  for (const Dims& shape : {Dims{1}, Dims{5}, Dims{2, 3}, Dims{3, 1, 4}, Dims{2, 3, 4, 5}, Dims{130, 70}, Dims{1, 9, 65}}) {
+  for (const Dims& shape :
+       {Dims{1}, Dims{5}, Dims{2, 3}, Dims{3, 1, 4}, Dims{2, 3, 4, 5}, Dims{130, 70}, Dims{1, 9, 65}}) {
     const int64_t n = NumElements(shape);
     std::vector<int32_t> column_major(n), expected(n);
     for (int64_t i = 0; i < n; ++i) {
@@ -84,7 +87,8 @@ TEST(FortranReaderTest, ReordersAnyShapeInAnyPanels) {
         reader.Next(part.data());
         out += part;
       }
-      EXPECT_EQ(out, std::string(reinterpret_cast<const char*>(expected.data()), n * 4)) << ShapeText(shape) << " in panels of " << panel;
+      EXPECT_EQ(out, std::string(reinterpret_cast<const char*>(expected.data()), n * 4))
+          << ShapeText(shape) << " in panels of " << panel;
     }
   }
 }

@@ -51,7 +51,8 @@ sockaddr_in Loopback(int port) {
 Daemon::Daemon(EngineOptions options) {
   std::vector<EngineDevice> devices;
   devices.push_back(Stacked(MakeCpuBackend({})));
-  for (uint32_t i = 0; i < 2; ++i) devices.push_back(Stacked(MakeEmulatedBackend({.index = i, .memory_bytes = size_t{256} << 20})));
+  for (uint32_t i = 0; i < 2; ++i)
+    devices.push_back(Stacked(MakeEmulatedBackend({.index = i, .memory_bytes = size_t{256} << 20})));
   engine_ = LocalEngine::Create(std::move(devices), options);
   server_ = Must(Server::Start(*engine_, {.listen = {"127.0.0.1:0"}, .limits = options.limits}));
   address_ = server_->addresses()[0];
@@ -140,7 +141,8 @@ void Wire::Run() {
       const ssize_t n = ::read(fds[i].fd, buffer.data(), buffer.size());
       bool alive = n > 0;
       for (ssize_t done = 0; alive && done < n;) {
-        const ssize_t sent = ::send(peers[fds[i].fd], buffer.data() + done, static_cast<size_t>(n - done), MSG_NOSIGNAL);
+        const ssize_t sent =
+            ::send(peers[fds[i].fd], buffer.data() + done, static_cast<size_t>(n - done), MSG_NOSIGNAL);
         alive = sent > 0;
         done += sent;
       }

@@ -1,4 +1,5 @@
-// A whole daemon in the test's process: CPU and two emulated devices, engine, gRPC server on a free port; and a wire to it that a test can cut.
+// A whole daemon in the test's process: CPU and two emulated devices, engine, gRPC server on a free port; and a wire to
+// it that a test can cut.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,5 @@
 // The examples of the public headers, as they stand there; each is run.
 #include <gtest/gtest.h>
-
 #include <tensord/tensord.h>
 
 #include "tests/unit/client/daemon.h"
@@ -43,8 +42,8 @@ absl::Status Models(const std::string& address) {
   absl::StatusOr<td::Client> client = td::Client::connect({.server = address});
   if (!client.ok()) return client.status();
   namespace nn = td::nn;
-  absl::StatusOr<td::Model> net =
-      client->create_model(nn::Sequential({nn::Linear(3, 8), nn::ReLU(), nn::Linear(8, 1)}), {.device = "cuda:0", .seed = 7});
+  absl::StatusOr<td::Model> net = client->create_model(nn::Sequential({nn::Linear(3, 8), nn::ReLU(), nn::Linear(8, 1)}),
+                                                       {.device = "cuda:0", .seed = 7});
   if (!net.ok()) return net.status();
   td::Tensor x = client->ones({2, 3}, {.device = "cuda:0"});
   td::Tensor y = (*net)(x);

@@ -47,9 +47,10 @@ TEST(NpyHeaderTest, ReadsEveryVersionOrderAndType) {
   const struct {
     const char* code;
     const char* name;
-  } kTypes[] = {{"'|b1'", "bool"},   {"'|i1'", "int8"},    {"'<i2'", "int16"},   {"'<i4'", "int32"},   {"'<i8'", "int64"},
-                {"'|u1'", "uint8"},  {"'<u2'", "uint16"},  {"'<u4'", "uint32"},  {"'<u8'", "uint64"},  {"'<f2'", "float16"},
-                {"'<f8'", "float64"}, {"'<c8'", "complex64"}, {"'<c16'", "complex128"}, {"'?'", "bool"}, {"'=f4'", "float32"}, {"'f4'", "float32"}};
+  } kTypes[] = {{"'|b1'", "bool"},        {"'|i1'", "int8"},    {"'<i2'", "int16"},   {"'<i4'", "int32"},
+                {"'<i8'", "int64"},       {"'|u1'", "uint8"},   {"'<u2'", "uint16"},  {"'<u4'", "uint32"},
+                {"'<u8'", "uint64"},      {"'<f2'", "float16"}, {"'<f8'", "float64"}, {"'<c8'", "complex64"},
+                {"'<c16'", "complex128"}, {"'?'", "bool"},      {"'=f4'", "float32"}, {"'f4'", "float32"}};
   for (const auto& type : kTypes) {
     const absl::StatusOr<NpyHeader> header = Parse(File(Dict(type.code, "False", "()")));
     ASSERT_TRUE(header.ok()) << type.code << ": " << header.status();
@@ -62,7 +63,8 @@ TEST(NpyHeaderTest, ReadsEveryVersionOrderAndType) {
 }
 
 TEST(NpyHeaderTest, TakesAnyPythonSpellingOfTheDictionary) {
-  EXPECT_EQ(Parse(File("{\"shape\":(5L,),\n\t\"fortran_order\":False , \"descr\":\"<i4\"}"))->type.ToString(), "int32[5]");
+  EXPECT_EQ(Parse(File("{\"shape\":(5L,),\n\t\"fortran_order\":False , \"descr\":\"<i4\"}"))->type.ToString(),
+            "int32[5]");
   EXPECT_EQ(Parse(File("  {'descr':'<i4','fortran_order':False,'shape':(0,3)}   \n"))->type.ToString(), "int32[0,3]");
   EXPECT_EQ(Parse(File(Dict("'<i4'", "False", "(1, 2,)")))->type.ToString(), "int32[1,2]");
 }
@@ -71,21 +73,26 @@ TEST(NpyHeaderTest, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(Message(""), "x.npy: the file is empty");
   EXPECT_EQ(Message("PK\x03\x04"), "x.npy: not a .npy file: it does not begin with \\x93NUMPY");
   EXPECT_EQ(Message("\x93NUM"), "x.npy: truncated: 4 bytes, and the header alone has more");
-  EXPECT_EQ(Message(std::string_view("\x93NUMPY\x02\0\x10\0", 10)), "x.npy: truncated: 10 bytes, and the header alone has more");
+  EXPECT_EQ(Message(std::string_view("\x93NUMPY\x02\0\x10\0", 10)),
+            "x.npy: truncated: 10 bytes, and the header alone has more");
   EXPECT_EQ(Message(File(Dict("'<f4'", "False", "()"), 9)), "x.npy: version 9.0 of .npy is unknown; known: 1.0 to 3.0");
-  EXPECT_EQ(Message(std::string_view("\x93NUMPY\x02\0\xff\xff\xff\xff", 12)), "x.npy: a header of 4294967295 bytes; at most 1048576 are read");
+  EXPECT_EQ(Message(std::string_view("\x93NUMPY\x02\0\xff\xff\xff\xff", 12)),
+            "x.npy: a header of 4294967295 bytes; at most 1048576 are read");
   const std::string whole = File(Dict("'<f4'", "False", "()"));
-  EXPECT_EQ(Message(std::string_view(whole).substr(0, 30)), StrCat("x.npy: truncated: the header ends at byte ", whole.size(), ", the file at byte 30"));
+  EXPECT_EQ(Message(std::string_view(whole).substr(0, 30)),
+            StrCat("x.npy: truncated: the header ends at byte ", whole.size(), ", the file at byte 30"));
   EXPECT_EQ(Message(File("")), "x.npy: header, byte 10: expected {, the header ends");
   EXPECT_EQ(Message(File("{'descr': '<f4'")), "x.npy: header, byte 25: expected ,, the header ends");
   EXPECT_EQ(Message(File("{'descr': '<f4")), "x.npy: header, byte 20: a string that does not end");
   EXPECT_EQ(Message(File("{'descr': '<f4', 'shape': ()}")), "x.npy: header: no fortran_order");
   EXPECT_EQ(Message(File("{'descr': '<f4', 'descr': '<f4'}")), "x.npy: header, byte 36: descr twice");
   EXPECT_EQ(Message(File("{'color': 1}")), "x.npy: header, byte 20: unknown key color");
-  EXPECT_EQ(Message(File(Dict("'<f4'", "maybe", "()"))), "x.npy: header, byte 44: fortran_order is neither True nor False");
+  EXPECT_EQ(Message(File(Dict("'<f4'", "maybe", "()"))),
+            "x.npy: header, byte 44: fortran_order is neither True nor False");
   EXPECT_THAT(Message(File(Dict("'<f4'", "False", "(3)"))), HasSubstr("the shape is no tuple"));
   EXPECT_THAT(Message(File(Dict("'<f4'", "False", "(3 4)"))), HasSubstr("expected , or )"));
-  EXPECT_THAT(Message(File(Dict("'<f4'", "False", "(-3,)"))), HasSubstr("expected a size, a whole number of 0 or more"));
+  EXPECT_THAT(Message(File(Dict("'<f4'", "False", "(-3,)"))),
+              HasSubstr("expected a size, a whole number of 0 or more"));
   EXPECT_THAT(Message(File(Dict("'<f4'", "False", "(9223372036854775808,)"))), HasSubstr("a size of 2^63 or more"));
   EXPECT_THAT(Message(File(Dict("'<f4'", "False", "()") + "x")), HasSubstr("text after the dictionary"));
   EXPECT_THAT(Message(File(Dict("[('a', '<f4')]", "False", "()"))), HasSubstr("structured types are not supported"));
@@ -101,7 +108,8 @@ TEST(NpyHeaderTest, BoundsTheShape) {
   EXPECT_EQ(ReasonOf(overflow), Reason::kShapeInvalid);
   EXPECT_THAT(std::string(overflow.message()), testing::StartsWith("x.npy: shape [4294967296,4294967296]"));
   // Refused although it is empty: the other sizes alone overflow.
-  EXPECT_EQ(ReasonOf(Parse(File(Dict("'<f8'", "False", "(0, 4294967296, 4294967296)"))).status()), Reason::kShapeInvalid);
+  EXPECT_EQ(ReasonOf(Parse(File(Dict("'<f8'", "False", "(0, 4294967296, 4294967296)"))).status()),
+            Reason::kShapeInvalid);
   std::string rank65 = "(";
   for (int i = 0; i < 65; ++i) rank65 += "1,";
   EXPECT_EQ(ReasonOf(Parse(File(Dict("'<f8'", "False", rank65 + ")"))).status()), Reason::kLimitExceeded);

@@ -1,4 +1,5 @@
-// The engine interface through gRPC, where it differs from a function call: transfers, the stream's window, what happens without a daemon.
+// The engine interface through gRPC, where it differs from a function call: transfers, the stream's window, what
+// happens without a daemon.
 #include "client/cpp/remote_engine.h"
 
 #include <gmock/gmock.h>
@@ -39,12 +40,15 @@ class RemoteEngineTest : public ::testing::Test {
     caller_.token = opened->token;
   }
 
-  absl::Status Write(UploadSink& sink, std::string_view data, uint64_t offset, std::optional<uint64_t> checksum = std::nullopt) {
+  absl::Status Write(UploadSink& sink, std::string_view data, uint64_t offset,
+                     std::optional<uint64_t> checksum = std::nullopt) {
     return sink.Write(offset, {&data, 1}, checksum);
   }
-  absl::StatusOr<std::string> Download(const TensorRef& tensor, uint64_t offset = 0, size_t piece = 100'000, uint64_t length = 0) {
+  absl::StatusOr<std::string> Download(const TensorRef& tensor, uint64_t offset = 0, size_t piece = 100'000,
+                                       uint64_t length = 0) {
     TENSORD_ASSIGN_OR_RETURN(auto source, Await<std::unique_ptr<DownloadSource>>([&](auto done) {
-                               engine_->Download(caller_, {.tensor = tensor, .offset = offset, .length = length}, std::move(done));
+                               engine_->Download(caller_, {.tensor = tensor, .offset = offset, .length = length},
+                                                 std::move(done));
                              }));
     std::string out, buffer(piece, '\0');
     for (;;) {
@@ -62,11 +66,14 @@ class RemoteEngineTest : public ::testing::Test {
 };
 
 TEST(ConnectTest, SaysWhatToDoWhereNobodyAnswers) {
-  const absl::Status refused = ConnectEngine({.server = "127.0.0.1:1", .connect_timeout = absl::Milliseconds(200)}).status();
+  const absl::Status refused =
+      ConnectEngine({.server = "127.0.0.1:1", .connect_timeout = absl::Milliseconds(200)}).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(refused.message()), StartsWith("nobody answers at 127.0.0.1:1 ("));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("start a daemon with `tensord`, or name another with --server or TENSORD_SERVER"));
-  const absl::Status socket = ConnectEngine({.server = "unix:/nonexistent/tensord.sock", .connect_timeout = absl::Milliseconds(200)}).status();
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("start a daemon with `tensord`, or name another with --server or TENSORD_SERVER"));
+  const absl::Status socket =
+      ConnectEngine({.server = "unix:/nonexistent/tensord.sock", .connect_timeout = absl::Milliseconds(200)}).status();
   EXPECT_THAT(std::string(socket.message()), StartsWith("nobody answers at unix:/nonexistent/tensord.sock"));
 }
 
@@ -330,7 +337,8 @@ TEST_F(RemoteEngineTest, RefusesSessionsThatAreNone) {
     Caller caller;
     caller.token = token;
     EXPECT_EQ(ReasonOf(engine_->KeepAlive(caller).status()), Reason::kSessionUnknown) << token;
-    EXPECT_EQ(ReasonOf(engine_->OpenStream(caller, std::make_shared<Ear>()).status()), Reason::kSessionUnknown) << token;
+    EXPECT_EQ(ReasonOf(engine_->OpenStream(caller, std::make_shared<Ear>()).status()), Reason::kSessionUnknown)
+        << token;
     EXPECT_EQ(ReasonOf(engine_->Upload(caller, Start(1, 4)).status()), Reason::kSessionUnknown) << token;
   }
 }
@@ -349,9 +357,13 @@ TEST_F(RemoteEngineTest, ExecutesWithValuesAndErrors) {
   program.instructions.push_back(Make(Op::kAdd, {1, 1}, 2));
   request.callee = program;
   const float values[] = {1, 2};
-  request.inputs = {{.name = "x", .value = TensorLiteral{{.type = {Dtype::kFloat32, {2}}}, {reinterpret_cast<const char*>(values), 8}}}};
+  request.inputs = {
+      {.name = "x",
+       .value = TensorLiteral{{.type = {Dtype::kFloat32, {2}}}, {reinterpret_cast<const char*>(values), 8}}}};
   request.outputs = {{.name = "y", .value = ValueFormat::kRaw}};
-  const auto run = [&] { return Await<ExecuteResponse>([&](auto done) { engine_->Execute(caller_, request, std::move(done)); }); };
+  const auto run = [&] {
+    return Await<ExecuteResponse>([&](auto done) { engine_->Execute(caller_, request, std::move(done)); });
+  };
   const absl::StatusOr<ExecuteResponse> response = run();
   ASSERT_TRUE(response.ok()) << response.status();
   ASSERT_EQ(response->outputs.size(), 1u);

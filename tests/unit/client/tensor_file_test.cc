@@ -44,7 +44,8 @@ class TensorFileTest : public testing::Test {
 };
 
 std::string Header(const char* descr, bool fortran, const char* shape) {
-  const std::string text = StrCat("{'descr': '", descr, "', 'fortran_order': ", fortran ? "True" : "False", ", 'shape': ", shape, "}\n");
+  const std::string text =
+      StrCat("{'descr': '", descr, "', 'fortran_order': ", fortran ? "True" : "False", ", 'shape': ", shape, "}\n");
   std::string out("\x93NUMPY\x01\0", 8);
   out.push_back(static_cast<char>(text.size()));
   out.push_back('\0');
@@ -101,7 +102,8 @@ TEST_F(TensorFileTest, ReordersFortranFiles) {
 }
 
 TEST_F(TensorFileTest, ReadsScalarsAndEmptyArrays) {
-  EXPECT_EQ(*ReadAll(**TensorFileReader::OpenNpy(Put("s.npy", Header("<f8", false, "()") + Bytes<double>({2.5}))), 16), Bytes<double>({2.5}));
+  EXPECT_EQ(*ReadAll(**TensorFileReader::OpenNpy(Put("s.npy", Header("<f8", false, "()") + Bytes<double>({2.5}))), 16),
+            Bytes<double>({2.5}));
   EXPECT_EQ(*ReadAll(**TensorFileReader::OpenNpy(Put("e.npy", Header("<f8", true, "(0, 3)"))), 16), "");
 }
 
@@ -116,12 +118,14 @@ TEST_F(TensorFileTest, RefusesWrongSizesWithTheNumbers) {
   EXPECT_THAT(std::string(TensorFileReader::OpenRaw(raw, {Dtype::kFloat32, {3}}).status().message()),
               EndsWith("z.raw: truncated: float32[3] needs 12 bytes, the file has 10"));
   const std::string huge = Put("h.npy", Header("<f4", true, "(4194304, 4194304)") + std::string(100, '\0'));
-  EXPECT_THAT(std::string(TensorFileReader::OpenNpy(huge).status().message()), HasSubstr("needs 70368744177664 bytes, the file has 100"));
+  EXPECT_THAT(std::string(TensorFileReader::OpenNpy(huge).status().message()),
+              HasSubstr("needs 70368744177664 bytes, the file has 100"));
 }
 
 TEST_F(TensorFileTest, RefusesBytesThatAreNoBool) {
   const std::string path = Put("b.npy", Header("|b1", false, "(4,)") + std::string("\0\1\2\1", 4));
-  EXPECT_THAT(std::string(ReadAll(**TensorFileReader::OpenNpy(path), 16).status().message()), EndsWith("b.npy: element 2 is 2, which is no bool (0 or 1)"));
+  EXPECT_THAT(std::string(ReadAll(**TensorFileReader::OpenNpy(path), 16).status().message()),
+              EndsWith("b.npy: element 2 is 2, which is no bool (0 or 1)"));
 }
 
 TEST_F(TensorFileTest, TellsWhatTheSystemSays) {
@@ -129,7 +133,8 @@ TEST_F(TensorFileTest, TellsWhatTheSystemSays) {
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(missing.message()), EndsWith("none.npy: No such file or directory"));
   EXPECT_EQ(TensorFileReader::OpenNpy(directory_).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(TensorFileWriter::OpenNpy(Path("no/such/x.npy"), {Dtype::kInt8, {1}}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(TensorFileWriter::OpenNpy(Path("no/such/x.npy"), {Dtype::kInt8, {1}}).status().code(),
+            absl::StatusCode::kNotFound);
 }
 
 TEST_F(TensorFileTest, WritesAndReadsBack) {
@@ -138,9 +143,11 @@ TEST_F(TensorFileTest, WritesAndReadsBack) {
   ASSERT_TRUE(writer.ok()) << writer.status();
   ASSERT_TRUE((*writer)->Write(std::string_view(Bytes(values)).substr(0, 7)).ok());
   EXPECT_FALSE(std::filesystem::exists(Path("x.npy"))) << "half a file must not be seen under its name";
-  EXPECT_THAT(std::string((*writer)->Finish().message()), EndsWith("x.npy: 17 bytes are missing: float32[2,3] needs 24 bytes"));
+  EXPECT_THAT(std::string((*writer)->Finish().message()),
+              EndsWith("x.npy: 17 bytes are missing: float32[2,3] needs 24 bytes"));
   ASSERT_TRUE((*writer)->Write(std::string_view(Bytes(values)).substr(7)).ok());
-  EXPECT_THAT(std::string((*writer)->Write("!").message()), EndsWith("x.npy: 1 bytes too many: float32[2,3] needs 24 bytes"));
+  EXPECT_THAT(std::string((*writer)->Write("!").message()),
+              EndsWith("x.npy: 1 bytes too many: float32[2,3] needs 24 bytes"));
   ASSERT_TRUE((*writer)->Finish().ok());
   EXPECT_EQ(*ReadAll(**TensorFileReader::OpenNpy(Path("x.npy")), 64), Bytes(values));
   EXPECT_EQ(Files(), 1u);

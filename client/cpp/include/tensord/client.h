@@ -7,8 +7,9 @@
 //   if (!x.ok()) return x.status();
 //   absl::Status status = client->publish(*x, "weights");   // other sessions, and the CLI, see it under this name
 //
-// Copies share the session. It ends, and the daemon frees its handles, when the last copy of the client, of its tensors and of its models is gone; published names
-// stay. A connection that breaks is taken up again by itself as long as the daemon keeps the session (its grace period, 30 s by default); calls wait meanwhile.
+// Copies share the session. It ends, and the daemon frees its handles, when the last copy of the client, of its tensors
+// and of its models is gone; published names stay. A connection that breaks is taken up again by itself as long as the
+// daemon keeps the session (its grace period, 30 s by default); calls wait meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +64,7 @@ struct Entry {
 };
 
 struct PublishOptions {
-  bool replace = false;               // take the name from what has it
+  bool replace = false;                    // take the name from what has it
   std::optional<absl::Duration> ttl = {};  // absent: until removed
 };
 
@@ -98,26 +99,32 @@ class Client {
   Tensor ones(const Shape& shape, const TensorOptions& options = {}) const;
   Tensor full(const Shape& shape, const Operand& value, const TensorOptions& options = {}) const;
   // start, start + step, … below stop. Integers give int64, reals float32, unless options say otherwise.
-  Tensor arange(const Operand& start, const Operand& stop, const Operand& step = 1, const TensorOptions& options = {}) const;
+  Tensor arange(const Operand& start, const Operand& stop, const Operand& step = 1,
+                const TensorOptions& options = {}) const;
   // `count` numbers from start to stop, the stop included.
   Tensor linspace(double start, double stop, int64_t count, const TensorOptions& options = {}) const;
   Tensor eye(int64_t rows, int64_t columns, const TensorOptions& options = {}, int64_t diagonal = 0) const;
   // Uniform in [0, 1); normal. Without a seed the session's generator goes on.
   Tensor rand(const Shape& shape, const TensorOptions& options = {}, std::optional<uint64_t> seed = std::nullopt) const;
-  Tensor randn(const Shape& shape, const TensorOptions& options = {}, std::optional<uint64_t> seed = std::nullopt) const;
+  Tensor randn(const Shape& shape, const TensorOptions& options = {},
+               std::optional<uint64_t> seed = std::nullopt) const;
 
-  // Host memory becomes a tensor of T's dtype (options.dtype, if given, must agree). Elements in row-major order, as many as the shape has (DATA_INVALID
-  // otherwise). Small ones travel with the next instructions; large ones are sent now, in chunks with checksums, and go on after a broken connection.
+  // Host memory becomes a tensor of T's dtype (options.dtype, if given, must agree). Elements in row-major order, as
+  // many as the shape has (DATA_INVALID otherwise). Small ones travel with the next instructions; large ones are sent
+  // now, in chunks with checksums, and go on after a broken connection.
   template <class T>
-  absl::StatusOr<Tensor> upload(std::span<const T> data, const Shape& shape, const TensorOptions& options = {}, const Progress& progress = nullptr) const {
+  absl::StatusOr<Tensor> upload(std::span<const T> data, const Shape& shape, const TensorOptions& options = {},
+                                const Progress& progress = nullptr) const {
     return UploadBytes(data.data(), data.size_bytes(), dtype_of<T>, shape, nullptr, options, progress);
   }
   template <class T>
-  absl::StatusOr<Tensor> upload(std::span<T> data, const Shape& shape, const TensorOptions& options = {}, const Progress& progress = nullptr) const {
+  absl::StatusOr<Tensor> upload(std::span<T> data, const Shape& shape, const TensorOptions& options = {},
+                                const Progress& progress = nullptr) const {
     return upload(std::span<const T>(data), shape, options, progress);
   }
   template <class T>
-  absl::StatusOr<Tensor> upload(const StridedSpan<T>& array, const TensorOptions& options = {}, const Progress& progress = nullptr) const {
+  absl::StatusOr<Tensor> upload(const StridedSpan<T>& array, const TensorOptions& options = {},
+                                const Progress& progress = nullptr) const {
     return UploadBytes(array.data, 0, dtype_of<T>, array.shape, &array.strides, options, progress);
   }
 
@@ -136,7 +143,8 @@ class Client {
 
   // Sends what is collected; does not wait.
   void flush() const;
-  // Waits until every instruction so far has ended. Failures of instructions are not its business: their tensors tell them.
+  // Waits until every instruction so far has ended. Failures of instructions are not its business: their tensors tell
+  // them.
   absl::Status synchronize() const;
   // The session's public id, as lists show it.
   std::string session_id() const;
@@ -146,8 +154,9 @@ class Client {
   const std::shared_ptr<ClientSession>& session() const { return session_; }
 
  private:
-  absl::StatusOr<Tensor> UploadBytes(const void* data, size_t bytes, Dtype dtype, const Shape& shape, const Shape* strides,
-                                     const TensorOptions& options, const Progress& progress) const;
+  absl::StatusOr<Tensor> UploadBytes(const void* data, size_t bytes, Dtype dtype, const Shape& shape,
+                                     const Shape* strides, const TensorOptions& options,
+                                     const Progress& progress) const;
 
   std::shared_ptr<ClientSession> session_;
 };

@@ -1,4 +1,5 @@
-// Operations as functions: what has a literal on the left, several tensors, or many parameters. The op table gives the rest of them the same names.
+// Operations as functions: what has a literal on the left, several tensors, or many parameters. The op table gives the
+// rest of them the same names.
 //
 //   td::Tensor y = td::where(x > 0.0, x, 0.0);
 //   td::Tensor z = td::concat({x, y}, /*axis=*/1);
@@ -16,7 +17,8 @@ namespace tensord::client {
 #define TENSORD_UNARY(Enum, name, Types, summary) Tensor name(const Tensor& x);
 #define TENSORD_BINARY(Enum, name, Types, summary) Tensor name(const Operand& x1, const Operand& x2);
 #define TENSORD_COMPARE(Enum, name, Types, summary) Tensor name(const Operand& x1, const Operand& x2);
-#define TENSORD_REDUCE(Enum, name, Types, fields, summary) Tensor name(const Tensor& x, const ReduceOptions& options = {});
+#define TENSORD_REDUCE(Enum, name, Types, fields, summary) \
+  Tensor name(const Tensor& x, const ReduceOptions& options = {});
 #include "tensord/ops.def"
 #undef TENSORD_OP
 
@@ -33,24 +35,26 @@ Tensor concat(const std::vector<Tensor>& tensors, int axis = 0);
 Tensor stack(const std::vector<Tensor>& tensors, int axis = 0);
 Tensor take(const Tensor& x, const Tensor& indices, int axis = 0);
 
-// Windows over (batch, channels, space…). Empty lists: 1 for strides and dilations, 0 for pads, the window's size for a pool's strides.
+// Windows over (batch, channels, space…). Empty lists: 1 for strides and dilations, 0 for pads, the window's size for a
+// pool's strides.
 struct WindowOptions {
   Shape sizes = {};  // pools: required
   Shape strides = {};
   Shape dilations = {};
   Shape pads_begin = {};
   Shape pads_end = {};
-  int64_t groups = 1;      // convolutions
-  bool ceil_mode = false;  // pools: round the output size up
+  int64_t groups = 1;       // convolutions
+  bool ceil_mode = false;   // pools: round the output size up
   bool count_pads = false;  // avg_pool: padding counts
 };
 Tensor conv(const Tensor& x, const Tensor& weight, const Operand& bias = {}, const WindowOptions& options = {});
 Tensor max_pool(const Tensor& x, const WindowOptions& options);
 Tensor avg_pool(const Tensor& x, const WindowOptions& options);
-Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& variance, const Operand& weight = {}, const Operand& bias = {},
-                  double epsilon = 1e-5);
+Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& variance, const Operand& weight = {},
+                  const Operand& bias = {}, double epsilon = 1e-5);
 // Over the axes from `axis` on.
-Tensor layer_norm(const Tensor& x, int axis, const Operand& weight = {}, const Operand& bias = {}, double epsilon = 1e-5);
+Tensor layer_norm(const Tensor& x, int axis, const Operand& weight = {}, const Operand& bias = {},
+                  double epsilon = 1e-5);
 
 // The operators with a literal on the left.
 #define TENSORD_CLIENT_OPERATOR(symbol, name)                            \

@@ -1,7 +1,8 @@
 // Models that live on the daemon, from layers named and parameterised as in PyTorch.
 //
 //   namespace nn = td::nn;
-//   absl::StatusOr<td::Model> net = client->create_model(nn::Sequential({nn::Linear(3, 8), nn::ReLU(), nn::Linear(8, 1)}), {.device = "cuda:0", .seed = 7});
+//   absl::StatusOr<td::Model> net = client->create_model(
+//       nn::Sequential({nn::Linear(3, 8), nn::ReLU(), nn::Linear(8, 1)}), {.device = "cuda:0", .seed = 7});
 //   if (!net.ok()) return net.status();
 //   td::Tensor y = (*net)(x);                          // x must be on the model's device: DEVICE_MISMATCH otherwise
 //   td::Tensor w = net->parameter("0.weight");
@@ -28,7 +29,8 @@ namespace tensord::client {
 
 namespace nn {
 
-// A layer, or a container of layers, before it exists anywhere. Plain data: what the daemon knows and the functions below do not can be built by hand.
+// A layer, or a container of layers, before it exists anywhere. Plain data: what the daemon knows and the functions
+// below do not can be built by hand.
 struct Layer {
   using Option = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>>;
   std::string type = {};
@@ -39,7 +41,7 @@ struct Layer {
 
 // Sizes of a window over two axes: one number for both, or {height, width}.
 struct Size2 {
-  Size2(int64_t both) : height(both), width(both) {}                     // NOLINT(google-explicit-constructor)
+  Size2(int64_t both) : height(both), width(both) {}  // NOLINT(google-explicit-constructor)
   Size2(int64_t height_in, int64_t width_in) : height(height_in), width(width_in) {}
   int64_t height;
   int64_t width;
@@ -78,9 +80,9 @@ Layer Flatten(int64_t start_dim = 1, int64_t end_dim = -1);
 }  // namespace nn
 
 struct ModelOptions {
-  std::string device = {};                         // empty: "cpu"
-  std::optional<uint64_t> seed = {};               // of the initial parameters; absent: the session's generator
-  std::map<std::string, Tensor> parameters = {};   // by path; the others are initialised
+  std::string device = {};                        // empty: "cpu"
+  std::optional<uint64_t> seed = {};              // of the initial parameters; absent: the session's generator
+  std::map<std::string, Tensor> parameters = {};  // by path; the others are initialised
 };
 
 struct ParameterInfo {

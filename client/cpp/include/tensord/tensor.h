@@ -3,11 +3,11 @@
 //   td::Tensor z = x.matmul(y).sum({0}, /*keepdims=*/true);
 //   absl::StatusOr<std::vector<float>> values = z.get<float>();
 //
-// A Tensor is a handle: copying one costs nothing, and when the last copy goes, the daemon frees the tensor. Tensors never change. Shape, dtype and device
-// are mostly known without asking: the library infers them as the daemon does.
+// A Tensor is a handle: copying one costs nothing, and when the last copy goes, the daemon frees the tensor. Tensors
+// never change. Shape, dtype and device are mostly known without asking: the library infers them as the daemon does.
 //
-// A handle is a name for a tensor or for the reason why there is none. Operations on such a one are allowed and give more of them; reading one tells
-// the first cause.
+// A handle is a name for a tensor or for the reason why there is none. Operations on such a one are allowed and give
+// more of them; reading one tells the first cause.
 #pragma once
 
 #include <cstdint>
@@ -71,7 +71,8 @@ class Tensor {
   // Little-endian bytes in row-major order, whatever the dtype.
   absl::StatusOr<std::string> bytes(const Progress& progress = nullptr) const;
 
-  // Where it lives. On the device where it is already the same handle comes back and nothing is copied. `cpu` is the daemon's: `get` brings values here.
+  // Where it lives. On the device where it is already the same handle comes back and nothing is copied. `cpu` is the
+  // daemon's: `get` brings values here.
   Tensor to(const std::string& device) const;
   Tensor cpu() const;
   Tensor cuda(int index = 0) const;
@@ -86,7 +87,8 @@ class Tensor {
   Tensor unsqueeze(const Axes& axes) const;
   Tensor diagonal(int64_t offset = 0) const;
   // start:stop:step along an axis with Python's rules; absent: from end to end.
-  Tensor slice(int axis, std::optional<int64_t> start, std::optional<int64_t> stop = std::nullopt, int64_t step = 1) const;
+  Tensor slice(int axis, std::optional<int64_t> start, std::optional<int64_t> stop = std::nullopt,
+               int64_t step = 1) const;
   // One position along the first axis, which disappears: x[i].
   Tensor operator[](int64_t index) const;
 
@@ -115,10 +117,11 @@ class Tensor {
   std::shared_ptr<TensorHandle> handle_;
 };
 
-// What an operation takes: a tensor, a literal, or nothing. A literal takes the dtype of the tensor beside it, and is refused where it does not fit.
+// What an operation takes: a tensor, a literal, or nothing. A literal takes the dtype of the tensor beside it, and is
+// refused where it does not fit.
 class Operand {
  public:
-  Operand() = default;  // left out, as one bound of clip
+  Operand() = default;                                  // left out, as one bound of clip
   Operand(Tensor tensor) : value(std::move(tensor)) {}  // NOLINT(google-explicit-constructor)
   template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
   Operand(T number) {  // NOLINT(google-explicit-constructor)
@@ -136,12 +139,13 @@ class Operand {
   std::variant<std::monostate, Tensor, bool, int64_t, uint64_t, double> value;
 };
 
-// Arithmetic and comparison, element by element, with NumPy's broadcasting. A comparison gives a tensor of bools. With the literal on the left: functions.h.
-#define TENSORD_CLIENT_OPERATOR(symbol, name)                                                          \
-  inline Tensor operator symbol(const Tensor& a, const Tensor& b) { return a.name(Operand(b)); }       \
-  template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>                               \
-  Tensor operator symbol(const Tensor& a, T b) {                                                       \
-    return a.name(Operand(b));                                                                         \
+// Arithmetic and comparison, element by element, with NumPy's broadcasting. A comparison gives a tensor of bools. With
+// the literal on the left: functions.h.
+#define TENSORD_CLIENT_OPERATOR(symbol, name)                                                    \
+  inline Tensor operator symbol(const Tensor& a, const Tensor& b) { return a.name(Operand(b)); } \
+  template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>                         \
+  Tensor operator symbol(const Tensor& a, T b) {                                                 \
+    return a.name(Operand(b));                                                                   \
   }
 
 TENSORD_CLIENT_OPERATOR(+, add)

@@ -9,8 +9,9 @@
 //   td::Tensor y = (x * 2.0 + 1.0).relu();                       // nothing has waited so far
 //   absl::StatusOr<std::vector<float>> values = y.get<float>();   // this waits: {3, 3, 3, 3, 3, 3}
 //
-// Calls that only start work return a Tensor and never wait; the library collects them and sends them together. Calls that need an answer return a Status or
-// StatusOr. What went wrong with a tensor is told by whoever reads it, or anything made from it: see error.h.
+// Calls that only start work return a Tensor and never wait; the library collects them and sends them together. Calls
+// that need an answer return a Status or StatusOr. What went wrong with a tensor is told by whoever reads it, or
+// anything made from it: see error.h.
 //
 // Names of functions are those of the Python array API standard. Everything here is thread safe unless said otherwise.
 #pragma once

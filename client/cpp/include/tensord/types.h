@@ -96,7 +96,7 @@ using Axes = std::vector<int>;
 // Where and as what a tensor is made. Devices are "cpu", "cuda:0"; "cuda" is "cuda:0".
 struct TensorOptions {
   Dtype dtype = Dtype::kNone;  // kNone: float32; arange, full and upload take it from their values
-  std::string device = {};          // empty: "cpu"
+  std::string device = {};     // empty: "cpu"
 };
 
 // Called with bytes done and bytes in all, from the calling thread; at the end both are equal.
