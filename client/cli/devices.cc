@@ -45,22 +45,25 @@ std::string Holder(const MemoryHolder& holder) {
 }
 
 void PrintTable(Context& context, const ListDevicesResponse& response) {
-  std::vector<std::vector<std::string>> rows{{"DEVICE", "MODEL", "CORES", "UUID", "PCI BUS ID", "DRIVER", "CUDA", "TEMP", "POWER", "UTIL",
-                                              "LOAD", "MEMORY USED / TOTAL", "HELD", "HEALTH"}};
+  std::vector<std::vector<std::string>> rows{{"DEVICE", "MODEL", "CORES", "UUID", "PCI BUS ID", "DRIVER", "CUDA",
+                                              "TEMP", "POWER", "UTIL", "LOAD", "MEMORY USED / TOTAL", "HELD",
+                                              "HEALTH"}};
   std::vector<std::vector<std::string>> holders{{"HOLDER", "PRINCIPAL", "DEVICE", "BYTES", "TENSORS"}};
   for (const DeviceDescription& d : response.devices) {
     const std::string name = d.info.id.ToString();
-    const std::string power = d.telemetry.power_watts && d.telemetry.power_limit_watts
-                                  ? StrCat(Number(d.telemetry.power_watts, "%.0f"), " / ", Number(d.telemetry.power_limit_watts, "%.0f W"))
-                                  : Number(d.telemetry.power_watts, "%.0f W");
+    const std::string power =
+        d.telemetry.power_watts && d.telemetry.power_limit_watts
+            ? StrCat(Number(d.telemetry.power_watts, "%.0f"), " / ", Number(d.telemetry.power_limit_watts, "%.0f W"))
+            : Number(d.telemetry.power_watts, "%.0f W");
     rows.push_back({name, Model(d), d.info.compute_units ? std::to_string(*d.info.compute_units) : "-", Or(d.info.uuid),
                     Or(d.info.pci_bus_id), Or(d.info.driver_version), Or(d.info.cuda_version),
-                    Number(d.telemetry.temperature_celsius, "%.0f C"), power, Number(d.telemetry.utilization_percent, "%.0f %%"),
-                    Number(d.telemetry.load_average, "%.2f"),
+                    Number(d.telemetry.temperature_celsius, "%.0f C"), power,
+                    Number(d.telemetry.utilization_percent, "%.0f %%"), Number(d.telemetry.load_average, "%.2f"),
                     StrCat(BytesText(UsedBytes(d)), " / ", BytesText(static_cast<uint64_t>(d.memory.total))),
                     BytesText(static_cast<uint64_t>(d.memory.used)), Health(d)});
     for (const MemoryHolder& h : d.holders) {
-      holders.push_back({Holder(h), h.principal.empty() ? "-" : h.principal, name, BytesText(h.bytes), std::to_string(h.tensors)});
+      holders.push_back(
+          {Holder(h), h.principal.empty() ? "-" : h.principal, name, BytesText(h.bytes), std::to_string(h.tensors)});
     }
   }
   context.Print(Table(rows));
@@ -71,7 +74,9 @@ std::string DeviceJson(const DeviceDescription& d) {
   JsonObject memory;
   memory.Number("total_bytes", d.memory.total).Number("used_bytes", UsedBytes(d));
   memory.Raw("free_bytes", d.memory.free >= 0 ? StrCat(d.memory.free) : std::string("null"));
-  memory.Number("cached_bytes", d.memory.cached).Number("peak_bytes", d.memory.peak).Number("limit_bytes", d.memory.limit);
+  memory.Number("cached_bytes", d.memory.cached)
+      .Number("peak_bytes", d.memory.peak)
+      .Number("limit_bytes", d.memory.limit);
   std::vector<std::string> holders;
   for (const MemoryHolder& h : d.holders) {
     JsonObject holder;
@@ -84,14 +89,18 @@ std::string DeviceJson(const DeviceDescription& d) {
   const DeviceTelemetry& t = d.telemetry;
   JsonObject telemetry;
   telemetry.MaybeNumber("temperature_celsius", t.temperature_celsius).MaybeNumber("power_watts", t.power_watts);
-  telemetry.MaybeNumber("power_limit_watts", t.power_limit_watts).MaybeNumber("utilization_percent", t.utilization_percent);
-  telemetry.MaybeNumber("memory_utilization_percent", t.memory_utilization_percent).MaybeNumber("fan_percent", t.fan_percent);
+  telemetry.MaybeNumber("power_limit_watts", t.power_limit_watts)
+      .MaybeNumber("utilization_percent", t.utilization_percent);
+  telemetry.MaybeNumber("memory_utilization_percent", t.memory_utilization_percent)
+      .MaybeNumber("fan_percent", t.fan_percent);
   telemetry.MaybeNumber("clock_mhz", t.clock_mhz).MaybeNumber("memory_clock_mhz", t.memory_clock_mhz);
   telemetry.MaybeNumber("performance_state", t.performance_state).MaybeNumber("ecc_uncorrected", t.ecc_uncorrected);
   telemetry.MaybeText("mig_mode", t.mig_mode).MaybeNumber("load_average", t.load_average);
   JsonObject device;
   device.Text("name", d.info.id.ToString()).Text("model", d.info.model).Bool("emulated", d.info.emulated);
-  device.MaybeText("uuid", d.info.uuid).MaybeText("pci_bus_id", d.info.pci_bus_id).MaybeText("driver_version", d.info.driver_version);
+  device.MaybeText("uuid", d.info.uuid)
+      .MaybeText("pci_bus_id", d.info.pci_bus_id)
+      .MaybeText("driver_version", d.info.driver_version);
   device.MaybeText("cuda_version", d.info.cuda_version).MaybeText("compute_capability", d.info.compute_capability);
   device.MaybeNumber("compute_units", d.info.compute_units).MaybeNumber("numa_node", d.info.numa_node);
   device.Raw("features", JsonTexts(d.info.features)).Raw("peers", JsonTexts(peers)).Raw("dtypes", JsonTexts(dtypes));
@@ -113,16 +122,20 @@ void PrintDevicesJson(Context& context, const ListDevicesResponse& response) {
 }  // namespace
 
 void AddDeviceCommands(CLI::App& app, Context& context, Chosen& chosen) {
-  auto* devices = app.add_subcommand("devices", "What devices there are, how busy and full they are, and who holds their memory");
+  auto* devices =
+      app.add_subcommand("devices", "What devices there are, how busy and full they are, and who holds their memory");
   auto names = std::make_shared<std::vector<std::string>>();
   auto short_list = std::make_shared<bool>(false);
   devices->add_option("DEVICE", *names, "Names, UUIDs or PCI bus ids; all without any");
   devices->add_flag("-L,--list", *short_list, "One line a device: name, model and UUID");
-  devices->footer("Examples:\n  tensorctl devices\n  tensorctl devices cuda:0\n  tensorctl devices -L\n  tensorctl -o json devices\nWhat a device cannot tell is -.");
+  devices->footer(
+      "Examples:\n  tensorctl devices\n  tensorctl devices cuda:0\n  tensorctl devices -L\n  tensorctl -o json "
+      "devices\nWhat a device cannot tell is -.");
   devices->callback([=, &context, &chosen] {
     chosen.action = [=, &context]() -> absl::Status {
-      TENSORD_ASSIGN_OR_RETURN(Engine* engine, context.engine());
-      TENSORD_ASSIGN_OR_RETURN(const ListDevicesResponse response, engine->ListDevices(context.caller(), *names, !*short_list));
+      TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
+      TENSORD_ASSIGN_OR_RETURN(const ListDevicesResponse response,
+                               engine->ListDevices(context.caller(), *names, !*short_list));
       if (context.json()) {
         PrintDevicesJson(context, response);
       } else if (*short_list) {

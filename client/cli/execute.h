@@ -16,7 +16,8 @@ std::string ClientName();
 std::string_view ClientVersion();
 
 // Runs a program of one output on published names, and publishes the output under `name`, replacing what has it.
-absl::StatusOr<TensorInfo> ExecuteAs(Context& context, Program program, const std::vector<std::string>& inputs, const std::string& name);
+absl::StatusOr<TensorInfo> ExecuteAs(Context& context, Program program, const std::vector<std::string>& inputs,
+                                     const std::string& name);
 
 // Every page.
 absl::StatusOr<std::vector<TensorInfo>> ListAllTensors(Context& context, const std::string& prefix);

@@ -13,7 +13,8 @@ namespace {
 
 // Characters, not bytes; names may be UTF-8.
 size_t Width(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 std::string Clean(std::string_view text) {
@@ -26,7 +27,8 @@ std::string Clean(std::string_view text) {
 
 std::string Fixed(double value, const char* unit) {
   std::array<char, 32> buffer;
-  const int n = std::snprintf(buffer.data(), buffer.size(), value < 10 && value != static_cast<int>(value) ? "%.1f %s" : "%.0f %s", value, unit);
+  const int n = std::snprintf(buffer.data(), buffer.size(),
+                              value < 10 && value != static_cast<int>(value) ? "%.1f %s" : "%.0f %s", value, unit);
   return {buffer.data(), static_cast<size_t>(n)};
 }
 
@@ -92,7 +94,9 @@ std::string ErrorText(const absl::Status& status) {
   const ErrorDetails details = DetailsOf(status);
   if (details.shortage) {
     for (const ErrorShortage::Holder& holder : details.shortage->holders) {
-      const std::string who = !holder.name.empty() ? holder.name : holder.session.empty() ? "others" : StrCat("session ", holder.session);
+      const std::string who = !holder.name.empty()     ? holder.name
+                              : holder.session.empty() ? "others"
+                                                       : StrCat("session ", holder.session);
       text += StrCat("    ", who, " holds ", BytesText(holder.bytes), " in ", holder.tensors, " tensors\n");
     }
   }

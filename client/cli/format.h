@@ -11,7 +11,8 @@
 
 namespace tensord::cli {
 
-// Columns as wide as their longest cell, two spaces between them; the first row is the head. Control characters in cells are shown as ?.
+// Columns as wide as their longest cell, two spaces between them; the first row is the head. Control characters in
+// cells are shown as ?.
 std::string Table(const std::vector<std::vector<std::string>>& rows);
 
 // "24 B", "1.5 KiB", "64 GiB".

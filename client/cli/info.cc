@@ -16,7 +16,7 @@ namespace tensord::cli {
 namespace {
 
 absl::Status Ping(Context& context) {
-  TENSORD_ASSIGN_OR_RETURN(Engine* engine, context.engine());
+  TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
   const absl::Time start = absl::Now();
   TENSORD_ASSIGN_OR_RETURN(const ListDevicesResponse response, engine->ListDevices(context.caller(), {"cpu"}, false));
   const double milliseconds = absl::ToDoubleMilliseconds(absl::Now() - start);
@@ -33,7 +33,8 @@ absl::Status Ping(Context& context) {
 
 absl::Status Version(Context& context) {
   absl::StatusOr<Engine*> engine = context.engine();
-  absl::StatusOr<ListDevicesResponse> response = engine.ok() ? (*engine)->ListDevices(context.caller(), {"cpu"}, false) : engine.status();
+  absl::StatusOr<ListDevicesResponse> response =
+      engine.ok() ? (*engine)->ListDevices(context.caller(), {"cpu"}, false) : engine.status();
   const std::string daemon = response.ok() ? response->host.daemon_version : "";
   if (context.json()) {
     JsonObject json;
@@ -43,11 +44,13 @@ absl::Status Version(Context& context) {
     return absl::OkStatus();
   }
   context.Print(StrCat("tensorctl ", ClientVersion(), "\n"));
-  context.Print(response.ok() ? StrCat("tensord ", daemon, "\n") : StrCat("tensord: ", std::string(response.status().message()), "\n"));
+  context.Print(response.ok() ? StrCat("tensord ", daemon, "\n")
+                              : StrCat("tensord: ", std::string(response.status().message()), "\n"));
   return absl::OkStatus();
 }
 
-std::string RowJson(std::string_view name, std::string_view code, std::string_view message, std::string_view advice, bool retry) {
+std::string RowJson(std::string_view name, std::string_view code, std::string_view message, std::string_view advice,
+                    bool retry) {
   JsonObject json;
   json.Text("reason", name).Text("code", code).Text("message", message).Text("advice", advice);
   return json.Bool("retry", retry).Done();
@@ -55,7 +58,8 @@ std::string RowJson(std::string_view name, std::string_view code, std::string_vi
 
 absl::Status Explain(Context& context, const std::string& given) {
   std::string name = given;
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return c == '-' ? '_' : std::toupper(c); });
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return c == '-' ? '_' : std::toupper(c); });
   std::string code, message, advice;
   bool retry = false;
   if (name == expr::kExpressionInvalid) {
@@ -73,7 +77,8 @@ absl::Status Explain(Context& context, const std::string& given) {
     for (const ErrorRow& row : ErrorRows()) known.push_back(row.name);
     Error error(Reason::kNameUnknown);
     error = std::move(error).With("name", given).With("kind", "error reason");
-    if (const std::string nearest = NearestNames(name, known); !nearest.empty()) error = std::move(error).With("nearest", nearest);
+    if (const std::string nearest = NearestNames(name, known); !nearest.empty())
+      error = std::move(error).With("nearest", nearest);
     return error;
   }
   if (context.json()) {
@@ -107,7 +112,7 @@ std::string DtypesText(const OpSupport& support) {
 }
 
 absl::Status Ops(Context& context, const std::string& prefix) {
-  TENSORD_ASSIGN_OR_RETURN(Engine* engine, context.engine());
+  TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
   TENSORD_ASSIGN_OR_RETURN(const std::vector<OpDescription> ops, engine->ListOps(context.caller(), prefix));
   if (context.json()) {
     std::vector<std::string> items;
@@ -120,7 +125,10 @@ absl::Status Ops(Context& context, const std::string& prefix) {
         support.Raw(DeviceKindName(s.kind), JsonTexts(names));
       }
       JsonObject json;
-      json.Text("name", row.name).Text("family", FamilyName(row.family)).Text("operands", row.operands).Text("fields", row.fields);
+      json.Text("name", row.name)
+          .Text("family", FamilyName(row.family))
+          .Text("operands", row.operands)
+          .Text("fields", row.fields);
       items.push_back(json.Text("summary", row.summary).Raw("dtypes", support.Done()).Done());
     }
     context.PrintJson(JsonObject().Raw("ops", JsonList(items)).Done());
@@ -128,22 +136,25 @@ absl::Status Ops(Context& context, const std::string& prefix) {
   }
   if (ops.size() == 1) {
     const OpRow& row = RowOf(ops[0].op);
-    context.Print(StrCat(row.name, "(", row.operands, row.fields.empty() || row.operands.empty() ? "" : ", ", row.fields, ")\n  ", row.summary, "\n"));
-    for (const OpSupport& s : ops[0].support) context.Print(StrCat("  ", DeviceKindName(s.kind), ": ", DtypesText(s), "\n"));
+    context.Print(StrCat(row.name, "(", row.operands, row.fields.empty() || row.operands.empty() ? "" : ", ",
+                         row.fields, ")\n  ", row.summary, "\n"));
+    for (const OpSupport& s : ops[0].support)
+      context.Print(StrCat("  ", DeviceKindName(s.kind), ": ", DtypesText(s), "\n"));
     return absl::OkStatus();
   }
   std::vector<std::vector<std::string>> rows{{"OP", "FAMILY", "OPERANDS", "FIELDS", "MEANING"}};
   for (const OpDescription& op : ops) {
     const OpRow& row = RowOf(op.op);
     const auto or_dash = [](std::string_view text) { return text.empty() ? std::string("-") : std::string(text); };
-    rows.push_back({std::string(row.name), std::string(FamilyName(row.family)), or_dash(row.operands), or_dash(row.fields), std::string(row.summary)});
+    rows.push_back({std::string(row.name), std::string(FamilyName(row.family)), or_dash(row.operands),
+                    or_dash(row.fields), std::string(row.summary)});
   }
   context.Print(Table(rows));
   return absl::OkStatus();
 }
 
 absl::Status Sessions(Context& context) {
-  TENSORD_ASSIGN_OR_RETURN(Engine* engine, context.engine());
+  TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
   std::vector<SessionInfo> all;
   PageRequest page;
   do {
@@ -151,7 +162,8 @@ absl::Status Sessions(Context& context) {
     for (SessionInfo& info : response.sessions) all.push_back(std::move(info));
     page.page_token = response.next_page_token;
   } while (!page.page_token.empty());
-  std::vector<std::vector<std::string>> rows{{"SESSION", "PRINCIPAL", "CLIENT", "PEER", "WORKSPACE", "OPENED", "HANDLES", "BYTES", "QUEUED", "DONE"}};
+  std::vector<std::vector<std::string>> rows{
+      {"SESSION", "PRINCIPAL", "CLIENT", "PEER", "WORKSPACE", "OPENED", "HANDLES", "BYTES", "QUEUED", "DONE"}};
   std::vector<std::string> items;
   for (const SessionInfo& s : all) {
     std::vector<std::string> bytes;
@@ -160,10 +172,15 @@ absl::Status Sessions(Context& context) {
       bytes.push_back(StrCat(device, " ", BytesText(n)));
       held.Number(device, n);
     }
-    rows.push_back({s.session, s.principal, s.client, s.peer, s.workspace, AgeText(s.open_time, absl::Now()), std::to_string(s.handles),
-                    bytes.empty() ? "-" : StrJoin(bytes, ", "), std::to_string(s.queued_instructions), std::to_string(s.done_instructions)});
+    rows.push_back({s.session, s.principal, s.client, s.peer, s.workspace, AgeText(s.open_time, absl::Now()),
+                    std::to_string(s.handles), bytes.empty() ? "-" : StrJoin(bytes, ", "),
+                    std::to_string(s.queued_instructions), std::to_string(s.done_instructions)});
     JsonObject json;
-    json.Text("session", s.session).Text("principal", s.principal).Text("client", s.client).Text("peer", s.peer).Text("workspace", s.workspace);
+    json.Text("session", s.session)
+        .Text("principal", s.principal)
+        .Text("client", s.client)
+        .Text("peer", s.peer)
+        .Text("workspace", s.workspace);
     json.Text("open_time", TimeText(s.open_time)).Number("handles", s.handles).Raw("bytes", held.Done());
     json.Number("queued_instructions", s.queued_instructions).Number("done_instructions", s.done_instructions);
     items.push_back(json.Done());

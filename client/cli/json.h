@@ -1,4 +1,5 @@
-// JSON text put together by hand: tensors need the shortest digits of float32 and float16, which a JSON library that knows double alone cannot give, and
+// JSON text put together by hand: tensors need the shortest digits of float32 and float16, which a JSON library that
+// knows double alone cannot give, and
 // may be larger than one would hold twice.
 #pragma once
 

@@ -95,7 +95,9 @@ class TerminalReader : public LineReader {
       common = std::min(common, static_cast<size_t>(end - words[0].begin()));
     }
     size_t typed = 0;
-    while (typed < text.size() && (std::isalnum(static_cast<unsigned char>(text[text.size() - 1 - typed])) != 0 || text[text.size() - 1 - typed] == '_')) ++typed;
+    while (typed < text.size() && (std::isalnum(static_cast<unsigned char>(text[text.size() - 1 - typed])) != 0 ||
+                                   text[text.size() - 1 - typed] == '_'))
+      ++typed;
     if (common > typed) {
       el_insertstr(edit, words[0].substr(typed, common - typed).c_str());
       return CC_REFRESH;
@@ -116,7 +118,9 @@ class TerminalReader : public LineReader {
 
 }  // namespace
 
-std::unique_ptr<LineReader> MakeTerminalReader(Completer complete) { return std::make_unique<TerminalReader>(std::move(complete)); }
+std::unique_ptr<LineReader> MakeTerminalReader(Completer complete) {
+  return std::make_unique<TerminalReader>(std::move(complete));
+}
 
 std::unique_ptr<LineReader> MakeStreamReader(std::istream& in) { return std::make_unique<StreamReader>(in); }
 

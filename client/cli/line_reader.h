@@ -21,7 +21,8 @@ class LineReader {
 // `complete` gets the text before the cursor and gives all words that could stand in place of its last one.
 using Completer = std::function<std::vector<std::string>(std::string_view)>;
 
-// Standard input is a terminal: libedit, with the history in ~/.tensorctl_history. Errors of history are of no consequence.
+// Standard input is a terminal: libedit, with the history in ~/.tensorctl_history. Errors of history are of no
+// consequence.
 std::unique_ptr<LineReader> MakeTerminalReader(Completer complete);
 std::unique_ptr<LineReader> MakeStreamReader(std::istream& in);
 

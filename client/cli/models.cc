@@ -21,7 +21,8 @@ std::string DevicesText(const ModelInfo& info) {
 }
 
 std::string ValueText(const ProgramValue& value) {
-  std::string text = StrCat(value.name.empty() ? "-" : value.name, ": ", value.dtype == Dtype::kNone ? "any" : DtypeName(value.dtype));
+  std::string text =
+      StrCat(value.name.empty() ? "-" : value.name, ": ", value.dtype == Dtype::kNone ? "any" : DtypeName(value.dtype));
   if (!value.shape) return text + " of any shape";
   std::vector<std::string> sizes;
   for (const int64_t size : *value.shape) {
@@ -41,13 +42,14 @@ void PrintModel(Context& context, const ModelInfo& info) {
     context.PrintJson(ModelInfoJson(info));
     return;
   }
-  context.Print(StrCat("names: ", StrJoin(info.names, ", "), "\nsource: ", info.source, "\ndevices: ", DevicesText(info), "\n"));
+  context.Print(
+      StrCat("names: ", StrJoin(info.names, ", "), "\nsource: ", info.source, "\ndevices: ", DevicesText(info), "\n"));
   for (const ProgramValue& input : info.inputs) context.Print(StrCat("input ", ValueText(input), "\n"));
   for (const ProgramValue& output : info.outputs) context.Print(StrCat("output ", ValueText(output), "\n"));
   std::vector<std::vector<std::string>> rows{{"PARAMETER", "DTYPE", "SHAPE", "DEVICE", "BYTES"}};
   for (const ParameterInfo& p : info.parameters) {
-    rows.push_back({p.path, std::string(DtypeName(p.spec.type.dtype)), ShapeText(p.spec.type.shape), p.spec.device.ToString(),
-                    BytesText(static_cast<uint64_t>(p.spec.type.bytes()))});
+    rows.push_back({p.path, std::string(DtypeName(p.spec.type.dtype)), ShapeText(p.spec.type.shape),
+                    p.spec.device.ToString(), BytesText(static_cast<uint64_t>(p.spec.type.bytes()))});
   }
   context.Print(Table(rows));
 }
@@ -68,22 +70,29 @@ absl::Status Create(Context& context, const CreateOptions& options) {
   for (const std::string& parameter : options.parameters) {
     const size_t equals = parameter.find('=');
     if (equals == std::string::npos || equals == 0) {
-      return Error(Reason::kFieldInvalid).Say("field", "--param").With("value", parameter).With("allowed", "PATH=NAME, as 0.weight=W");
+      return Error(Reason::kFieldInvalid)
+          .Say("field", "--param")
+          .With("value", parameter)
+          .With("allowed", "PATH=NAME, as 0.weight=W");
     }
-    request.parameters.emplace(parameter.substr(0, equals), TensorRef::Name(context.Qualified(parameter.substr(equals + 1))));
+    request.parameters.emplace(parameter.substr(0, equals),
+                               TensorRef::Name(context.Qualified(parameter.substr(equals + 1))));
   }
   TENSORD_ASSIGN_OR_RETURN(const ModelInfo info, CreateModel(context, std::move(request)));
   PrintModel(context, info);
   return absl::OkStatus();
 }
 
-absl::Status Forward(Context& context, const std::string& model, const std::vector<std::string>& inputs, const std::string& output) {
+absl::Status Forward(Context& context, const std::string& model, const std::vector<std::string>& inputs,
+                     const std::string& output) {
   ExecuteRequest request;
   request.callee = ModelRef{0, context.Qualified(model)};
   for (const std::string& input : inputs) {
     const size_t equals = input.find('=');
     const std::string formal = equals == std::string::npos ? "" : input.substr(0, equals);
-    request.inputs.push_back(Argument{formal, TensorRef::Name(context.Qualified(equals == std::string::npos ? input : input.substr(equals + 1))), false});
+    request.inputs.push_back(Argument{
+        formal, TensorRef::Name(context.Qualified(equals == std::string::npos ? input : input.substr(equals + 1))),
+        false});
   }
   ResultRequest& result = request.outputs.emplace_back();
   if (output.empty()) {
@@ -92,7 +101,7 @@ absl::Status Forward(Context& context, const std::string& model, const std::vect
     result.publish = context.Qualified(output);
     result.replace = true;
   }
-  TENSORD_ASSIGN_OR_RETURN(Engine* engine, context.engine());
+  TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
   TENSORD_ASSIGN_OR_RETURN(const ExecuteResponse response, Await<ExecuteResponse>([&](auto done) {
                              engine->Execute(context.caller(), std::move(request), std::move(done));
                            }));
@@ -108,7 +117,8 @@ absl::Status Forward(Context& context, const std::string& model, const std::vect
     }
     expr::PrintOptions all;
     all.threshold = INT64_MAX;
-    context.Print((context.json() ? expr::TensorJson(spec, *value.data) : expr::TensorText(spec, *value.data, all)) + "\n");
+    context.Print((context.json() ? expr::TensorJson(spec, *value.data) : expr::TensorText(spec, *value.data, all)) +
+                  "\n");
   }
   return absl::OkStatus();
 }
@@ -121,11 +131,11 @@ absl::Status List(Context& context) {
     context.PrintJson(JsonObject().Raw("models", JsonList(items)).Done());
     return absl::OkStatus();
   }
-  std::vector<std::vector<std::string>> rows{{"NAME", "SOURCE", "DEVICES", "PARAMETERS", "BYTES", "RUNS", "FAILED", "CREATED"}};
+  std::vector<std::vector<std::string>> rows{{"NAME", "SOURCE", "DEVICES", "BYTES", "RUNS", "FAILED", "CREATED"}};
   for (const ModelInfo& info : models) {
     for (const std::string& name : info.names) {
-      rows.push_back({ShortName(context, name), info.source, DevicesText(info), std::to_string(info.parameters.size()),
-                      BytesText(info.parameter_bytes), std::to_string(info.statistics.runs), std::to_string(info.statistics.failed),
+      rows.push_back({ShortName(context, name), info.source, DevicesText(info), BytesText(info.parameter_bytes),
+                      std::to_string(info.statistics.runs), std::to_string(info.statistics.failed),
                       AgeText(info.create_time, absl::Now())});
     }
   }
@@ -134,7 +144,7 @@ absl::Status List(Context& context) {
 }
 
 absl::Status Remove(Context& context, const std::vector<std::string>& names) {
-  TENSORD_ASSIGN_OR_RETURN(Engine* engine, context.engine());
+  TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
   for (const std::string& name : names) {
     TENSORD_RETURN_IF_ERROR(engine->DeleteModel(context.caller(), ModelRef{0, context.Qualified(name)}).status());
   }
@@ -153,7 +163,8 @@ void AddModelCommands(CLI::App& app, Context& context, Chosen& chosen) {
   model->require_subcommand(1);
   model->fallthrough();
   model->footer(
-      "Examples:\n  tensorctl model create net 'nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))' --device cuda:0 --seed 1\n"
+      "Examples:\n  tensorctl model create net 'nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))' "
+      "--device cuda:0 --seed 1\n"
       "  tensorctl model create net 'nn.Sequential(nn.Linear(3, 1))' --param 0.weight=W --param 0.bias=B\n"
       "  tensorctl model show net\n  tensorctl model forward net X --out Y");
 
@@ -174,8 +185,9 @@ void AddModelCommands(CLI::App& app, Context& context, Chosen& chosen) {
   show->add_option("NAME", *shown, "Its name")->required();
   show->callback([=, &context, &chosen] {
     chosen.action = [=, &context]() -> absl::Status {
-      TENSORD_ASSIGN_OR_RETURN(Engine* engine, context.engine());
-      TENSORD_ASSIGN_OR_RETURN(const ModelInfo info, engine->GetModel(context.caller(), ModelRef{0, context.Qualified(*shown)}, false));
+      TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
+      TENSORD_ASSIGN_OR_RETURN(const ModelInfo info,
+                               engine->GetModel(context.caller(), ModelRef{0, context.Qualified(*shown)}, false));
       PrintModel(context, info);
       return absl::OkStatus();
     };
@@ -188,7 +200,9 @@ void AddModelCommands(CLI::App& app, Context& context, Chosen& chosen) {
   forward->add_option("NAME", *callee, "The model")->required();
   forward->add_option("INPUT", *inputs, "Names of tensors in order, or INPUT=NAME")->required();
   forward->add_option("--out", *output, "Name of the result; without it, it is printed");
-  forward->callback([=, &context, &chosen] { chosen.action = [=, &context] { return Forward(context, *callee, *inputs, *output); }; });
+  forward->callback([=, &context, &chosen] {
+    chosen.action = [=, &context] { return Forward(context, *callee, *inputs, *output); };
+  });
 
   auto* mv = model->add_subcommand("mv", "Move a model, or replicate it over devices");
   auto moved = std::make_shared<std::string>();
@@ -197,7 +211,8 @@ void AddModelCommands(CLI::App& app, Context& context, Chosen& chosen) {
   mv->add_option("DEVICE", *devices, "Where to; several: a replica on each")->required();
   mv->callback([=, &context, &chosen] {
     chosen.action = [=, &context]() -> absl::Status {
-      TENSORD_ASSIGN_OR_RETURN(const ModelInfo info, UpdateModel(context, {ModelRef{0, context.Qualified(*moved)}, *devices, {}}));
+      TENSORD_ASSIGN_OR_RETURN(const ModelInfo info,
+                               UpdateModel(context, {ModelRef{0, context.Qualified(*moved)}, *devices, {}}));
       PrintModel(context, info);
       return absl::OkStatus();
     };

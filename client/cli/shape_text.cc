@@ -27,7 +27,8 @@ absl::StatusOr<Dims> ParseShape(std::string_view text) {
           .With("value", StrCat("\"", text, "\""))
           .With("allowed", "sizes >= 0 with commas between them, as 2,3; () for a single number");
     }
-    if (shape.size() == kMaxRank) return Error(Reason::kLimitExceeded).With("limit", "max_rank").With("maximum", kMaxRank).With("value", "more");
+    if (shape.size() == kMaxRank)
+      return Error(Reason::kLimitExceeded).With("limit", "max_rank").With("maximum", kMaxRank).With("value", "more");
     shape.push_back(size);
     if (rest.empty()) return shape;
     rest.remove_prefix(1);

@@ -87,17 +87,18 @@ class Shell {
 }  // namespace
 
 absl::Status RunShellOver(Context& context, const ShellOptions& options, LineReader& reader) {
-  TENSORD_ASSIGN_OR_RETURN(Engine* engine, context.engine());
+  TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
   expr::Evaluator evaluator(*engine, OptionsOf(context));
   return Shell(context, options, evaluator, reader).Loop();
 }
 
 absl::Status RunShell(Context& context, const ShellOptions& options) {
-  TENSORD_ASSIGN_OR_RETURN(Engine* engine, context.engine());
+  TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
   expr::Evaluator evaluator(*engine, OptionsOf(context));
   std::unique_ptr<LineReader> reader;
   if (isatty(STDIN_FILENO) != 0) {
-    context.Say(StrCat("tensorctl ", ClientVersion(), ". help shows the language by example; exit, or Ctrl-D, ends.\n"));
+    context.Say(
+        StrCat("tensorctl ", ClientVersion(), ". help shows the language by example; exit, or Ctrl-D, ends.\n"));
     reader = MakeTerminalReader([&evaluator](std::string_view text) { return evaluator.Complete(text); });
   } else {
     reader = MakeStreamReader(std::cin);
@@ -110,13 +111,14 @@ void AddShellCommands(CLI::App& app, Context& context, Chosen& chosen) {
   auto source = std::make_shared<std::string>();
   run->add_option("EXPR", *source, "Statements, with ; or newlines between them; - reads standard input")->required();
   run->footer(
-      "Examples:\n  tensorctl run 'X = rand(2, 3, device=\"cuda:0\")'\n  tensorctl run 'X.sum(axis=0)'\n  tensorctl -o json run 'X @ X.T'\n"
+      "Examples:\n  tensorctl run 'X = rand(2, 3, device=\"cuda:0\")'\n  tensorctl run 'X.sum(axis=0)'\n  tensorctl -o "
+      "json run 'X @ X.T'\n"
       "Names are those of the workspace; an assignment makes one. The language: tensorctl tutorial.");
   run->callback([=, &context, &chosen] {
     chosen.action = [=, &context]() -> absl::Status {
       std::string text = *source;
       if (text == "-") text.assign(std::istreambuf_iterator<char>(std::cin), {});
-      TENSORD_ASSIGN_OR_RETURN(Engine* engine, context.engine());
+      TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
       expr::Evaluator evaluator(*engine, OptionsOf(context));
       evaluator.SetOutput([&context](std::string_view shown) { context.Print(shown); });
       return evaluator.Run(text);

@@ -40,9 +40,12 @@ int Main(int argc, const char* const* argv, Context& context) {
   app.footer(std::string(kExamples));
   app.require_subcommand(1);
   app.fallthrough();
-  app.add_option("-s,--server", context.server, "Where the daemon listens: HOST:PORT or unix:/path")->envname("TENSORD_SERVER");
+  app.add_option("-s,--server", context.server, "Where the daemon listens: HOST:PORT or unix:/path")
+      ->envname("TENSORD_SERVER");
   app.add_option("-w,--workspace", context.workspace, "Workspace of names")->envname("TENSORD_WORKSPACE");
-  app.add_option("-o,--output", context.output, "table or json")->check(CLI::IsMember({"table", "json"}))->option_text("FORMAT");
+  app.add_option("-o,--output", context.output, "table or json")
+      ->check(CLI::IsMember({"table", "json"}))
+      ->option_text("FORMAT");
   Chosen chosen;
   AddDeviceCommands(app, context, chosen);
   AddTensorCommands(app, context, chosen);

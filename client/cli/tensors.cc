@@ -37,7 +37,11 @@ struct Fill {
   std::optional<Scalar> value;
 };
 absl::StatusOr<Fill> ParseFill(const std::string& text) {
-  for (const auto& [name, op] : {std::pair<std::string_view, Op>{"zeros", Op::kZeros}, {"ones", Op::kOnes}, {"rand", Op::kRand}, {"randn", Op::kRandn}, {"eye", Op::kEye}}) {
+  for (const auto& [name, op] : {std::pair<std::string_view, Op>{"zeros", Op::kZeros},
+                                 {"ones", Op::kOnes},
+                                 {"rand", Op::kRand},
+                                 {"randn", Op::kRandn},
+                                 {"eye", Op::kEye}}) {
     if (text == name) return Fill{op, std::nullopt};
   }
   Scalar scalar;
@@ -49,14 +53,20 @@ absl::StatusOr<Fill> ParseFill(const std::string& text) {
     scalar.value = true;
   } else if (text == "false" || text == "False") {
     scalar.value = false;
-  } else if (std::from_chars(text.data(), end, integer).ptr == end && std::from_chars(text.data(), end, integer).ec == std::errc()) {
+  } else if (std::from_chars(text.data(), end, integer).ptr == end &&
+             std::from_chars(text.data(), end, integer).ec == std::errc()) {
     scalar.value = integer;
-  } else if (std::from_chars(text.data(), end, large).ptr == end && std::from_chars(text.data(), end, large).ec == std::errc()) {
+  } else if (std::from_chars(text.data(), end, large).ptr == end &&
+             std::from_chars(text.data(), end, large).ec == std::errc()) {
     scalar.value = large;
-  } else if (std::from_chars(text.data(), end, real).ptr == end && std::from_chars(text.data(), end, real).ec == std::errc() && !text.empty()) {
+  } else if (std::from_chars(text.data(), end, real).ptr == end &&
+             std::from_chars(text.data(), end, real).ec == std::errc() && !text.empty()) {
     scalar.value = real;
   } else {
-    return Error(Reason::kFieldInvalid).Say("field", "--fill").With("value", text).With("allowed", "a number, true, false, zeros, ones, rand, randn, eye");
+    return Error(Reason::kFieldInvalid)
+        .Say("field", "--fill")
+        .With("value", text)
+        .With("allowed", "a number, true, false, zeros, ones, rand, randn, eye");
   }
   return Fill{Op::kFull, scalar};
 }
@@ -94,7 +104,8 @@ absl::Status Create(Context& context, const CreateOptions& options) {
 }
 
 // mv and cp: `to` another device, under a name.
-absl::Status Move(Context& context, const std::string& from, const std::string& to, const std::string& device, bool copy) {
+absl::Status Move(Context& context, const std::string& from, const std::string& to, const std::string& device,
+                  bool copy) {
   Program program;
   program.inputs.emplace_back().id = 1;
   Instruction& instruction = program.instructions.emplace_back();
@@ -117,7 +128,7 @@ absl::Status MoveAny(Context& context, const std::string& name, const std::strin
   const Reason reason = ReasonOf(status);
   if (reason != Reason::kNameUnknown && reason != Reason::kKindMismatch) return status;
   // Not a tensor: perhaps a model.
-  TENSORD_ASSIGN_OR_RETURN(Engine* engine, context.engine());
+  TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
   const ModelRef ref{0, context.Qualified(name)};
   if (!engine->GetModel(context.caller(), ref, false).ok()) return status;
   TENSORD_ASSIGN_OR_RETURN(const ModelInfo info, UpdateModel(context, {ref, {device}, {}}));
@@ -131,8 +142,9 @@ absl::Status MoveAny(Context& context, const std::string& name, const std::strin
 
 absl::Status Copy(Context& context, const std::string& from, const std::string& to, std::string device) {
   if (device.empty()) {
-    TENSORD_ASSIGN_OR_RETURN(Engine* engine, context.engine());
-    TENSORD_ASSIGN_OR_RETURN(const TensorInfo info, engine->GetTensor(context.caller(), TensorRef::Name(context.Qualified(from))));
+    TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
+    TENSORD_ASSIGN_OR_RETURN(const TensorInfo info,
+                             engine->GetTensor(context.caller(), TensorRef::Name(context.Qualified(from))));
     device = info.spec.device.ToString();
   }
   return Move(context, from, to, device, true);
@@ -157,8 +169,9 @@ absl::Status List(Context& context, const std::string& prefix, bool details) {
         rows.push_back({ShortName(context, name)});
         continue;
       }
-      rows.push_back({ShortName(context, name), "tensor", std::string(DtypeName(info.spec.type.dtype)), ShapeText(info.spec.type.shape),
-                      info.spec.device.ToString(), BytesText(info.bytes), std::string(StateText(info.state)), AgeText(info.create_time, now)});
+      rows.push_back({ShortName(context, name), "tensor", std::string(DtypeName(info.spec.type.dtype)),
+                      ShapeText(info.spec.type.shape), info.spec.device.ToString(), BytesText(info.bytes),
+                      std::string(StateText(info.state)), AgeText(info.create_time, now)});
     }
   }
   for (const ModelInfo& info : models) {
@@ -169,7 +182,7 @@ absl::Status List(Context& context, const std::string& prefix, bool details) {
         rows.push_back({ShortName(context, name)});
         continue;
       }
-      rows.push_back({ShortName(context, name), "model", "-", StrCat(info.parameters.size(), " parameters"), StrJoin(devices, ","),
+      rows.push_back({ShortName(context, name), "model", "-", "-", StrJoin(devices, ","),
                       BytesText(info.parameter_bytes), "ready", AgeText(info.create_time, now)});
     }
   }
@@ -189,7 +202,7 @@ absl::Status RemoveOne(Context& context, Engine& engine, const std::string& name
 }
 
 absl::Status Remove(Context& context, const std::vector<std::string>& names, bool all, bool force) {
-  TENSORD_ASSIGN_OR_RETURN(Engine* engine, context.engine());
+  TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
   std::vector<std::string> list = names;
   if (all) {
     TENSORD_ASSIGN_OR_RETURN(const std::vector<TensorInfo> tensors, ListAllTensors(context, ""));
@@ -236,17 +249,19 @@ absl::Status CatOne(Context& context, expr::Env& env, const std::string& name, b
 }
 
 absl::Status Cat(Context& context, const CatOptions& options) {
-  TENSORD_ASSIGN_OR_RETURN(Engine* engine, context.engine());
+  TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
   OpenSessionRequest request;
   request.client = ClientName();
-  TENSORD_ASSIGN_OR_RETURN(const std::shared_ptr<expr::ClientSession> session, expr::ClientSession::Open(*engine, request));
+  TENSORD_ASSIGN_OR_RETURN(const std::shared_ptr<expr::ClientSession> session,
+                           expr::ClientSession::Open(*engine, request));
   expr::Graph graph(session);
   expr::Env env;
   env.graph = &graph;
   env.json = context.json();
   env.print.precision = options.precision;
   if (options.full) env.print.threshold = INT64_MAX;
-  for (const std::string& name : options.names) TENSORD_RETURN_IF_ERROR(CatOne(context, env, name, options.names.size() > 1));
+  for (const std::string& name : options.names)
+    TENSORD_RETURN_IF_ERROR(CatOne(context, env, name, options.names.size() > 1));
   return absl::OkStatus();
 }
 
@@ -261,15 +276,20 @@ void AddTensorCommands(CLI::App& app, Context& context, Chosen& chosen) {
   create->add_option("--device,-d", c->device, "Where: cpu, cuda:0")->capture_default_str();
   create->add_option("--fill", c->fill, "A number, zeros, ones, rand, randn or eye")->capture_default_str();
   create->add_option("--seed", c->seed, "Of rand and randn");
-  create->footer("Examples:\n  tensorctl create X --shape 2,3\n  tensorctl create X --shape 1024,1024 --device cuda:0 --fill rand --seed 7\n  tensorctl create mask --shape 8 --dtype bool --fill true");
+  create->footer(
+      "Examples:\n  tensorctl create X --shape 2,3\n  tensorctl create X --shape 1024,1024 --device cuda:0 --fill rand "
+      "--seed 7\n  tensorctl create mask --shape 8 --dtype bool --fill true");
   create->callback([=, &context, &chosen] { chosen.action = [=, &context] { return Create(context, *c); }; });
 
   auto* cat = app.add_subcommand("cat", "Print tensors as PyTorch prints them");
   auto a = std::make_shared<CatOptions>();
   cat->add_option("NAME", a->names, "Names")->required();
-  cat->add_option("--precision", a->precision, "Digits after the point")->check(CLI::Range(0, 17))->capture_default_str();
+  cat->add_option("--precision", a->precision, "Digits after the point")
+      ->check(CLI::Range(0, 17))
+      ->capture_default_str();
   cat->add_flag("--full", a->full, "All elements of large tensors, too");
-  cat->footer("Examples:\n  tensorctl cat X\n  tensorctl cat --precision 9 X\n  tensorctl -o json cat X      every digit");
+  cat->footer(
+      "Examples:\n  tensorctl cat X\n  tensorctl cat --precision 9 X\n  tensorctl -o json cat X      every digit");
   cat->callback([=, &context, &chosen] { chosen.action = [=, &context] { return Cat(context, *a); }; });
 
   auto* ls = app.add_subcommand("ls", "List the names of the workspace");
@@ -294,7 +314,8 @@ void AddTensorCommands(CLI::App& app, Context& context, Chosen& chosen) {
   cp->add_option("NAME", *from, "What to copy")->required();
   cp->add_option("NEW", *to, "The copy's name")->required();
   cp->add_option("--device,-d", *target, "Where to; where it is without this");
-  cp->callback([=, &context, &chosen] { chosen.action = [=, &context] { return Copy(context, *from, *to, *target); }; });
+  cp->callback(
+      [=, &context, &chosen] { chosen.action = [=, &context] { return Copy(context, *from, *to, *target); }; });
 
   auto* rm = app.add_subcommand("rm", "Remove names; memory goes when its last holder goes");
   auto names = std::make_shared<std::vector<std::string>>();

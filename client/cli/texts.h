@@ -21,13 +21,14 @@ inline constexpr std::string_view kExamples = R"(Examples:
   tensorctl explain DEVICE_MISMATCH                  what an error means and what to do
   tensorctl -o json ls | jq                          everything also speaks JSON
 
-Exit codes: 0 done; 2 wrong usage; 3 mend the request (INVALID_ARGUMENT, OUT_OF_RANGE); 4 not there (NOT_FOUND); 5 change the
-state first (FAILED_PRECONDITION, ABORTED, ALREADY_EXISTS); 6 memory or quota (RESOURCE_EXHAUSTED); 7 not offered
-(UNIMPLEMENTED); 8 try later (UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED); 9 not allowed (UNAUTHENTICATED, PERMISSION_DENIED);
-1 anything else.
+Exit codes: 0 done; 2 wrong usage; 3 mend the request (INVALID_ARGUMENT, OUT_OF_RANGE); 4 not there (NOT_FOUND);
+5 change the state first (FAILED_PRECONDITION, ABORTED, ALREADY_EXISTS); 6 memory or quota (RESOURCE_EXHAUSTED);
+7 not offered (UNIMPLEMENTED); 8 try later (UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED);
+9 not allowed (UNAUTHENTICATED, PERMISSION_DENIED); 1 anything else.
 )";
 
-inline constexpr std::string_view kTutorial = R"(x.cpu() moves a tensor to the *daemon's* CPU. `tensorctl get NAME FILE.npy` brings it home.
+inline constexpr std::string_view kTutorial =
+    R"(x.cpu() moves a tensor to the *daemon's* CPU. `tensorctl get NAME FILE.npy` brings it home.
 
 Every tensor lives on a device of the daemon; nothing is moved unless you say so.
 
@@ -50,13 +51,15 @@ Every tensor lives on a device of the daemon; nothing is moved unless you say so
 Names that begin with _ and values that are no tensors (numbers, lists, devices) end with the shell.
 Operators, indexing, keywords and methods are Python's; functions and methods are those of PyTorch and the array API:
 X.sum(axis=0), X[0, ::2], X @ Y.T, where(X > 0, X, 0), softmax(X, dim=1), X.to(float16), concat([X, Z]).
+named("encoder.weight") is a name that Python could not write.
 help(add) tells about one function, `tensorctl ops` lists all. del X removes a name. exit, or Ctrl-D, ends the shell.
 )";
 
-inline constexpr std::string_view kShellHelp = R"(A session with the daemon: each line is an expression, which prints its value, or an assignment, which makes a name.
-
-With a terminal there is history (~/.tensorctl_history) and completion by Tab; otherwise lines come from standard input, a line that fails prints its
-error, and the next line runs. Lines that begin with >>> or ... may be pasted from a Python session.
+inline constexpr std::string_view kShellHelp =
+    R"(A session with the daemon: each line is an expression, which prints its value, or an assignment, which makes a
+name. With a terminal there is history (~/.tensorctl_history) and completion by Tab; otherwise lines come from standard
+input, a line that fails prints its error, and the next line runs. Lines that begin with >>> or ... may be pasted from a
+Python session.
 
 )";
 

@@ -27,7 +27,11 @@ bool IsNpy(const std::string& path) { return path.ends_with(".npy"); }
 class Progress {
  public:
   Progress(Context& context, std::string what, uint64_t total)
-      : context_(context), what_(std::move(what)), total_(total), show_(isatty(STDERR_FILENO) != 0 && !context.json()), start_(absl::Now()) {}
+      : context_(context),
+        what_(std::move(what)),
+        total_(total),
+        show_(isatty(STDERR_FILENO) != 0 && !context.json()),
+        start_(absl::Now()) {}
   ~Progress() {
     if (shown_) context_.err() << "\r\x1b[K" << std::flush;
   }
@@ -41,8 +45,9 @@ class Progress {
     const uint64_t percent = total_ == 0 ? 100 : done / (total_ / 100 + 1);
     const std::string bar(static_cast<size_t>(percent) * 30 / 100, '=');
     const std::string left = rate == 0 ? "?" : StrCat((total_ - done) / rate, " s");
-    context_.err() << "\r\x1b[K" << what_ << " [" << bar << std::string(30 - bar.size(), ' ') << "] " << percent << " %  "
-                   << BytesText(done) << " of " << BytesText(total_) << "  " << BytesText(rate) << "/s  " << left << " left" << std::flush;
+    context_.err() << "\r\x1b[K" << what_ << " [" << bar << std::string(30 - bar.size(), ' ') << "] " << percent
+                   << " %  " << BytesText(done) << " of " << BytesText(total_) << "  " << BytesText(rate) << "/s  "
+                   << left << " left" << std::flush;
   }
 
  private:
@@ -65,7 +70,10 @@ absl::StatusOr<std::unique_ptr<TensorFileReader>> OpenFile(const PutOptions& opt
   const bool described = !options.dtype.empty() || !options.shape.empty();
   if (!options.raw && (IsNpy(options.file) || !described)) {
     if (described) {
-      return Error(Reason::kFieldInvalid).Say("field", "--dtype or --shape").With("value", "given").With("allowed", "with raw files only: a .npy file says them itself");
+      return Error(Reason::kFieldInvalid)
+          .Say("field", "--dtype or --shape")
+          .With("value", "given")
+          .With("allowed", "with raw files only: a .npy file says them itself");
     }
     if (!IsNpy(options.file) && options.file != "-") {
       return Error(Reason::kFieldInvalid)
@@ -94,11 +102,14 @@ absl::Status Put(Context& context, const PutOptions& options) {
   if (!options.ttl.empty()) {
     absl::Duration ttl;
     if (!absl::ParseDuration(options.ttl, &ttl) || ttl <= absl::ZeroDuration()) {
-      return Error(Reason::kFieldInvalid).Say("field", "--ttl").With("value", options.ttl).With("allowed", "a duration, as 90s, 30m or 12h");
+      return Error(Reason::kFieldInvalid)
+          .Say("field", "--ttl")
+          .With("value", options.ttl)
+          .With("allowed", "a duration, as 90s, 30m or 12h");
     }
     publish.ttl = ttl;
   }
-  TENSORD_ASSIGN_OR_RETURN(Engine* engine, context.engine());
+  TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
   TENSORD_ASSIGN_OR_RETURN(const std::unique_ptr<UploadSink> sink, engine->Upload(context.caller(), start));
   Progress progress(context, StrCat("put ", options.name), reader->total());
   std::vector<char> buffer(kChunk);
@@ -121,12 +132,12 @@ absl::Status Put(Context& context, const PutOptions& options) {
 }
 
 absl::Status Get(Context& context, const std::string& name, const std::string& file, bool raw) {
-  TENSORD_ASSIGN_OR_RETURN(Engine* engine, context.engine());
+  TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
   DownloadRequest request;
   request.tensor = TensorRef::Name(context.Qualified(name));
-  TENSORD_ASSIGN_OR_RETURN(const std::unique_ptr<DownloadSource> source, Await<std::unique_ptr<DownloadSource>>([&](auto done) {
-                             engine->Download(context.caller(), request, std::move(done));
-                           }));
+  TENSORD_ASSIGN_OR_RETURN(const std::unique_ptr<DownloadSource> source,
+                           Await<std::unique_ptr<DownloadSource>>(
+                               [&](auto done) { engine->Download(context.caller(), request, std::move(done)); }));
   const TensorType& type = source->info().spec.type;
   const bool npy = IsNpy(file) && !raw;
   TENSORD_ASSIGN_OR_RETURN(const std::unique_ptr<TensorFileWriter> writer,
@@ -145,7 +156,10 @@ absl::Status Get(Context& context, const std::string& name, const std::string& f
   if (file == "-") return absl::OkStatus();
   if (context.json()) {
     JsonObject json;
-    json.Text("file", file).Text("format", npy ? "npy" : "raw").Text("dtype", DtypeName(type.dtype)).Raw("shape", ShapeText(type.shape));
+    json.Text("file", file)
+        .Text("format", npy ? "npy" : "raw")
+        .Text("dtype", DtypeName(type.dtype))
+        .Raw("shape", ShapeText(type.shape));
     context.PrintJson(json.Number("bytes", offset).Done());
   } else {
     context.Print(StrCat(file, ": ", type.ToString(), ", ", BytesText(offset), npy ? "" : ", raw", "\n"));
@@ -166,7 +180,9 @@ void AddTransferCommands(CLI::App& app, Context& context, Chosen& chosen) {
   put->add_flag("--raw", p->raw, "Raw bytes, whatever the file is called");
   put->add_option("--ttl", p->ttl, "How long the name lasts: 90s, 12h");
   put->add_flag("-n,--no-clobber", p->no_clobber, "Refuse where the name exists");
-  put->footer("Examples:\n  tensorctl put weights.npy W --device cuda:0\n  tensorctl put image.bin I --dtype uint8 --shape 224,224,3\n  zcat x.npy.gz | tensorctl put - X");
+  put->footer(
+      "Examples:\n  tensorctl put weights.npy W --device cuda:0\n  tensorctl put image.bin I --dtype uint8 --shape "
+      "224,224,3\n  zcat x.npy.gz | tensorctl put - X");
   put->callback([=, &context, &chosen] { chosen.action = [=, &context] { return Put(context, *p); }; });
 
   auto* get = app.add_subcommand("get", "Bring a tensor home into a file");

@@ -56,7 +56,8 @@ const Value* ArgumentReader::Optional(std::string_view names) {
   const Value* keyword = Keyword(names);
   if (!HasPositional()) return keyword;
   if (keyword != nullptr) {
-    // The positional one belongs to a later parameter only where an earlier keyword took this place: Python refuses that, too.
+    // The positional one belongs to a later parameter only where an earlier keyword took this place: Python refuses
+    // that, too.
     twice_ = env_.Problem(StrCat(function_, ": ", FirstOf(names), " is given twice"));
     return keyword;
   }
@@ -115,7 +116,9 @@ absl::StatusOr<Dtype> ArgumentReader::DtypeOr(std::string_view names, Dtype othe
   if (value == nullptr) return otherwise;
   if (const std::optional<Dtype> dtype = AsDtype(*value)) return *dtype;
   const std::string* text = value->As<std::string>();
-  return Error(Reason::kDtypeUnknown).With("value", text != nullptr ? *text : BriefText(*value)).With("known", KnownDtypes());
+  return Error(Reason::kDtypeUnknown)
+      .With("value", text != nullptr ? *text : BriefText(*value))
+      .With("known", KnownDtypes());
 }
 
 absl::StatusOr<std::string> ArgumentReader::DeviceOr(std::string_view names, std::string otherwise) {
@@ -206,7 +209,8 @@ std::optional<Dims> AsSizes(const Value& value) {
 }
 
 std::string BriefText(const Value& value) {
-  if (const TensorPtr* tensor = value.As<TensorPtr>()) return StrCat("a tensor (", (*tensor)->spec.type.ToString(), ")");
+  if (const TensorPtr* tensor = value.As<TensorPtr>())
+    return StrCat("a tensor (", (*tensor)->spec.type.ToString(), ")");
   if (value.Is<ListPtr>() && HostText(value).size() > 60) return value.KindText();
   return HostText(value);
 }

@@ -5,7 +5,8 @@
 //   const Value* axis = read.Optional("axis,dim");        // names in any spelling; positional first
 //   TENSORD_RETURN_IF_ERROR(read.Finish());
 //
-// Errors: ARITY_INVALID (missing, or too many), ATTRIBUTE_INVALID (an unknown keyword, or a value of the wrong kind), EXPRESSION_INVALID (given twice).
+// Errors: ARITY_INVALID (missing, or too many), ATTRIBUTE_INVALID (an unknown keyword, or a value of the wrong kind),
+// EXPRESSION_INVALID (given twice).
 #pragma once
 
 #include <optional>
@@ -21,7 +22,8 @@ class ArgumentReader {
  public:
   ArgumentReader(const Env& env, std::string_view function, const Arguments& arguments);
 
-  // The next positional argument, or the keyword of one of the comma-separated names. Null where there is none, or where it is None.
+  // The next positional argument, or the keyword of one of the comma-separated names. Null where there is none, or
+  // where it is None.
   const Value* Optional(std::string_view names);
   // By keyword only.
   const Value* Keyword(std::string_view names);
@@ -33,7 +35,7 @@ class ArgumentReader {
   absl::StatusOr<int64_t> Integer(std::string_view names, std::optional<int64_t> otherwise = std::nullopt);
   absl::StatusOr<bool> Bool(std::string_view names, bool otherwise);
   absl::StatusOr<double> Real(std::string_view names, double otherwise);
-  absl::StatusOr<Dtype> DtypeOr(std::string_view names, Dtype otherwise);            // keyword only
+  absl::StatusOr<Dtype> DtypeOr(std::string_view names, Dtype otherwise);               // keyword only
   absl::StatusOr<std::string> DeviceOr(std::string_view names, std::string otherwise);  // keyword only
   // f(2, 3), f((2, 3)), f([2, 3]) or f(shape=(2, 3)): all positional arguments that are left.
   absl::StatusOr<Dims> Sizes(std::string_view names);

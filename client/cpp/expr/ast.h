@@ -61,7 +61,8 @@ enum class StatementKind : uint8_t {
 struct Statement {
   StatementKind kind = StatementKind::kExpression;
   size_t offset = 0;
-  // Names with their places. For kAssign each entry is one `=` from the left, and has several names where it is a tuple.
+  // Names with their places. For kAssign each entry is one `=` from the left, and has several names where it is a
+  // tuple.
   struct Target {
     std::vector<std::string> names;
     std::vector<size_t> offsets;

@@ -10,14 +10,16 @@ namespace tensord::expr {
 
 absl::StatusOr<Value> CastTensor(Env& env, const TensorPtr& tensor, Dtype dtype) {
   if (tensor->spec.type.dtype == dtype) return Value(tensor);
-  TENSORD_ASSIGN_OR_RETURN(TensorPtr result, env.graph->Apply(Op::kCast, {tensor}, ConvertAttributes{dtype, "", false}));
+  TENSORD_ASSIGN_OR_RETURN(TensorPtr result,
+                           env.graph->Apply(Op::kCast, {tensor}, ConvertAttributes{dtype, "", false}));
   return Value(std::move(result));
 }
 
 absl::StatusOr<Value> MoveTensor(Env& env, const TensorPtr& tensor, const std::string& device, bool copy) {
   // Where it is already, it is the same handle, and nobody needs to be asked.
   if (!copy && DeviceId::Parse(device) == tensor->spec.device) return Value(tensor);
-  TENSORD_ASSIGN_OR_RETURN(TensorPtr result, env.graph->Apply(Op::kTo, {tensor}, ConvertAttributes{Dtype::kNone, device, copy}));
+  TENSORD_ASSIGN_OR_RETURN(TensorPtr result,
+                           env.graph->Apply(Op::kTo, {tensor}, ConvertAttributes{Dtype::kNone, device, copy}));
   return SettleDevice(env, std::move(result), device);
 }
 
@@ -108,12 +110,8 @@ absl::StatusOr<Value> CastTo(Env& env, const Arguments& arguments) {
   return CastTensor(env, x, kDtype);
 }
 
-constexpr auto kFunctions = std::to_array<Builtin>({{"to", To},
-                                                    {"cast", Cast},
-                                                    {"astype", Cast},
-                                                    {"clone", Clone},
-                                                    {"detach", Itself},
-                                                    {"contiguous", Itself}});
+constexpr auto kFunctions = std::to_array<Builtin>(
+    {{"to", To}, {"cast", Cast}, {"astype", Cast}, {"clone", Clone}, {"detach", Itself}, {"contiguous", Itself}});
 
 constexpr auto kMethods = std::to_array<Builtin>({{"type", Cast},
                                                   {"cpu", Cpu},

@@ -37,7 +37,8 @@ absl::Status Flatten(const Env& env, const Value& value, size_t level, Literal& 
         .With("op", "tensor")
         .With("attribute", "data")
         .With("value", BriefText(value))
-        .With("allowed", value.Is<TensorPtr>() ? "numbers in lists; stack and concat join tensors" : "numbers in lists");
+        .With("allowed",
+              value.Is<TensorPtr>() ? "numbers in lists; stack and concat join tensors" : "numbers in lists");
   }
   literal.values.push_back(ToScalar(value));
   return absl::OkStatus();
@@ -56,7 +57,8 @@ Dtype NaturalDtype(const std::vector<Scalar>& values) {
   return large ? Dtype::kUint64 : Dtype::kInt64;
 }
 
-// Sets seed and offset of a random op: its own seed, or the one of manual_seed, which goes on counting; without either the session draws.
+// Sets seed and offset of a random op: its own seed, or the one of manual_seed, which goes on counting; without
+// either the session draws.
 absl::Status SetSeed(Env& env, const Value* seed, const ArgumentReader& read, CreateAttributes& create) {
   if (seed != nullptr) {
     const std::optional<int64_t> number = ToInteger(*seed);
@@ -71,7 +73,8 @@ absl::Status SetSeed(Env& env, const Value* seed, const ArgumentReader& read, Cr
   return absl::OkStatus();
 }
 
-absl::StatusOr<Value> Finish(Env& env, Op op, const ArgumentReader& read, std::vector<Scalar> scalars, CreateAttributes create) {
+absl::StatusOr<Value> Finish(Env& env, Op op, const ArgumentReader& read, std::vector<Scalar> scalars,
+                             CreateAttributes create) {
   TENSORD_RETURN_IF_ERROR(read.Finish());
   const std::string device = create.spec.device;
   std::vector<Operand> operands(scalars.begin(), scalars.end());
@@ -97,7 +100,8 @@ absl::StatusOr<Value> CallTensor(Env& env, std::string_view name, const Argument
       TENSORD_ASSIGN_OR_RETURN(result, env.graph->Apply(Op::kCast, {result}, ConvertAttributes{dtype, "", false}));
     }
     if (device.empty() || DeviceId::Parse(device) == result->spec.device) return Value(result);
-    TENSORD_ASSIGN_OR_RETURN(result, env.graph->Apply(Op::kTo, {result}, ConvertAttributes{Dtype::kNone, device, false}));
+    TENSORD_ASSIGN_OR_RETURN(result,
+                             env.graph->Apply(Op::kTo, {result}, ConvertAttributes{Dtype::kNone, device, false}));
     return SettleDevice(env, std::move(result), device);
   }
   TENSORD_ASSIGN_OR_RETURN(TensorPtr tensor, MakeConstant(env, *data, dtype, device));

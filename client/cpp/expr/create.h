@@ -9,7 +9,8 @@
 
 namespace tensord::expr {
 
-// A tensor of a number or of nested lists of numbers. kNone: bool for bools, int64 for integers, float32 where a real is among them.
+// A tensor of a number or of nested lists of numbers. kNone: bool for bools, int64 for integers, float32 where a real
+// is among them.
 // Errors: EXPRESSION_INVALID (ragged lists), SCALAR_RANGE, ATTRIBUTE_INVALID (something that is no number).
 absl::StatusOr<TensorPtr> MakeConstant(Env& env, const Value& data, Dtype dtype, const std::string& device);
 

@@ -41,7 +41,9 @@ std::string ShortestSmall(double value) {
 // Length of the well-formed UTF-8 sequence at the start of `s`, or 0.
 size_t SequenceLength(std::string_view s) {
   const auto byte = [&](size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0u; };
-  const auto tail = [&](size_t i, unsigned low = 0x80, unsigned high = 0xBF) { return byte(i) >= low && byte(i) <= high; };
+  const auto tail = [&](size_t i, unsigned low = 0x80, unsigned high = 0xBF) {
+    return byte(i) >= low && byte(i) <= high;
+  };
   const unsigned b = byte(0);
   if (b < 0x80) return 1;
   if (b >= 0xC2 && b <= 0xDF) return tail(1) ? 2 : 0;

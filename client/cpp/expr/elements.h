@@ -20,7 +20,8 @@ Element ReadElement(Dtype dtype, const char* bytes);
 std::string PythonText(const Element& element);
 std::string PythonReal(double value);
 
-// As JSON, strictly: the shortest digits that read back as the same element of `dtype`, always with a point or an exponent for reals;
+// As JSON, strictly: the shortest digits that read back as the same element of `dtype`, always with a point or an
+// exponent for reals;
 // "NaN", "Infinity" and "-Infinity" are strings.
 std::string JsonText(Dtype dtype, const Element& element);
 

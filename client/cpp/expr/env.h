@@ -30,6 +30,9 @@ struct Env {
   // Gets what print() prints and what expressions show, each with its newline.
   std::function<void(std::string_view)> out = [](std::string_view) {};
 
+  // A tensor or model of the workspace, by any name ("encoder.weight", "alice/X"); empty where nothing has it.
+  std::function<absl::StatusOr<std::optional<Value>>(const std::string& name)> look_up;
+
   // The text at work and the place of the call at work, for errors.
   std::string_view source;
   size_t offset = 0;

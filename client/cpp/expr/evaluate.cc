@@ -145,7 +145,8 @@ absl::StatusOr<Value> Evaluator::EvaluateCall(const Node& node) {
 absl::StatusOr<Value> Evaluator::CallFunctionValue(const Function& function, const Arguments& arguments) {
   if (function.self) return CallMethodOn(*function.self, function.name, arguments);
   constexpr std::string_view kLayers = "nn.";
-  if (function.name.starts_with(kLayers)) return MakeLayer(env_, std::string_view(function.name).substr(kLayers.size()), arguments);
+  if (function.name.starts_with(kLayers))
+    return MakeLayer(env_, std::string_view(function.name).substr(kLayers.size()), arguments);
   if (function.name == "call" && !arguments.positional.empty()) {
     // The op `call` by its own name: call(net, X).
     if (const ModelPtr* model = arguments.positional[0].As<ModelPtr>()) {
@@ -191,14 +192,16 @@ absl::StatusOr<Value> Evaluator::Attribute(const Value& value, const std::string
   }
   if (const DeviceValue* device = value.As<DeviceValue>()) {
     if (name == "type") return Value(std::string(DeviceKindName(device->id.kind)));
-    if (name == "index") return device->id.kind == DeviceKind::kCpu ? Value() : Value(static_cast<int64_t>(device->id.index));
+    if (name == "index")
+      return device->id.kind == DeviceKind::kCpu ? Value() : Value(static_cast<int64_t>(device->id.index));
   }
   if (const Dtype* dtype = value.As<Dtype>()) {
     if (name == "itemsize") return Value(static_cast<int64_t>(ItemSize(*dtype)));
     if (name == "is_floating_point") return Value(IsReal(*dtype));
   }
   if (value.Is<LayersPtr>()) {
-    return env_.Problem(StrCat("the layer is not made yet, so it has no ", name, "; assign it to a name first: net = ..."));
+    return env_.Problem(
+        StrCat("the layer is not made yet, so it has no ", name, "; assign it to a name first: net = ..."));
   }
   return env_.Problem(StrCat(value.KindText(), " has no attribute ", name));
 }
@@ -210,7 +213,8 @@ absl::StatusOr<Value> Evaluator::EvaluateSubscript(const Node& node) {
   if (const TensorPtr* tensor = value.As<TensorPtr>()) {
     // X[(0, 1)] is X[0, 1], as in Python.
     if (parts.size() == 1) {
-      if (const ListPtr* list = parts[0].As<ListPtr>(); list != nullptr && (*list)->tuple) parts = std::vector<Value>((*list)->items);
+      if (const ListPtr* list = parts[0].As<ListPtr>(); list != nullptr && (*list)->tuple)
+        parts = std::vector<Value>((*list)->items);
     }
     return IndexTensor(env_, *tensor, parts);
   }
@@ -228,7 +232,8 @@ absl::StatusOr<Value> Evaluator::EvaluateSlice(const Node& node) {
     TENSORD_ASSIGN_OR_RETURN(const Value value, Evaluate(*node.children[i]));
     if (value.Is<None>()) continue;
     *targets[i] = ToInteger(value);
-    if (!*targets[i]) return ExpressionProblem(env_.source, node.offset, StrCat("a slice takes integers, not ", BriefText(value)));
+    if (!*targets[i])
+      return ExpressionProblem(env_.source, node.offset, StrCat("a slice takes integers, not ", BriefText(value)));
   }
   return Value(slice);
 }

@@ -23,6 +23,7 @@ bool SaysNoSuchName(const absl::Status& status) { return ReasonOf(status) == Rea
 Evaluator::Evaluator(Engine& engine, EvaluatorOptions options) : engine_(engine), options_(std::move(options)) {
   env_.json = options_.json;
   env_.print = options_.print;
+  env_.look_up = [this](const std::string& name) { return LookUp(name); };
 }
 
 Evaluator::~Evaluator() {
@@ -88,7 +89,8 @@ absl::Status Evaluator::Assign(const Statement& statement) {
   for (const Statement::Target& target : statement.targets) {
     for (size_t i = 0; i < target.names.size(); ++i) {
       if (!IsBuiltInName(target.names[i])) continue;
-      return ExpressionProblem(env_.source, target.offsets[i], StrCat(target.names[i], " is built in; choose another name"));
+      return ExpressionProblem(env_.source, target.offsets[i],
+                               StrCat(target.names[i], " is built in; choose another name"));
     }
     if (!target.tuple) {
       TENSORD_RETURN_IF_ERROR(AssignName(target.names[0], target.offsets[0], value));
@@ -116,7 +118,8 @@ absl::Status Evaluator::AssignName(const std::string& name, size_t offset, const
     TENSORD_ASSIGN_OR_RETURN(ModelPtr model, CreateModel(env_, *layers, IsSessionName(name) ? "" : name));
     return AssignModel(name, model);
   }
-  if (const ModelPtr* model = value.As<ModelPtr>(); model != nullptr && (*model)->path.empty()) return AssignModel(name, *model);
+  if (const ModelPtr* model = value.As<ModelPtr>(); model != nullptr && (*model)->path.empty())
+    return AssignModel(name, *model);
   TENSORD_ASSIGN_OR_RETURN(variables_[name], PinAll(value));
   return absl::OkStatus();
 }
@@ -201,7 +204,8 @@ absl::StatusOr<std::optional<Value>> Evaluator::LookUp(const std::string& name) 
   auto model = std::make_shared<ModelValue>();
   model->ref = ModelRef{0, name};
   // Layers are remembered only while the name still means the model that was made from them.
-  if (const auto made = made_models_.find(name); made != made_models_.end() && made->second->info.create_time == info->create_time) {
+  if (const auto made = made_models_.find(name);
+      made != made_models_.end() && made->second->info.create_time == info->create_time) {
     model->layers = made->second->layers;
   }
   model->info = *std::move(info);
@@ -224,7 +228,8 @@ absl::Status Evaluator::UnknownVariable(const std::string& name, const absl::Sta
   for (const std::string_view function : FunctionNames()) known.push_back(function);
   Error error(Reason::kNameUnknown);
   error = std::move(error).With("name", name).With("kind", "tensor, model or variable");
-  if (const std::string nearest = NearestNames(name, known); !nearest.empty()) error = std::move(error).With("nearest", nearest);
+  if (const std::string nearest = NearestNames(name, known); !nearest.empty())
+    error = std::move(error).With("nearest", nearest);
   return error;
 }
 

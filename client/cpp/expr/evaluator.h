@@ -4,8 +4,10 @@
 //   evaluator.SetOutput([](std::string_view text) { std::cout << text; });
 //   absl::Status status = evaluator.Run("X = ones(2, 3); X.sum(axis=0)");   // prints tensor([2., 2., 2.])
 //
-// Names. An assignment publishes its tensor or model in the workspace, where every later call and every other client finds it. Names that begin with _ and
-// values that are no tensors (numbers, lists, devices) belong to this evaluator and end with it. A name is looked up here, then in the workspace.
+// Names. An assignment publishes its tensor or model in the workspace, where every later call and every other client
+// finds it. Names that begin with _ and
+// values that are no tensors (numbers, lists, devices) belong to this evaluator and end with it. A name is looked up
+// here, then in the workspace.
 //
 // Not thread safe. The session is opened with the first statement that needs it, and again after it was lost.
 #pragma once
@@ -42,7 +44,8 @@ class Evaluator {
   // Runs all statements of `source` until one fails. Errors: those of the language (problem.h) and of the daemon.
   absl::Status Run(std::string_view source);
 
-  // What could follow `text`: names, functions, methods and attributes that begin with its last word. Asks the daemon for names.
+  // What could follow `text`: names, functions, methods and attributes that begin with its last word. Asks the daemon
+  // for names.
   std::vector<std::string> Complete(std::string_view text);
 
  private:

@@ -20,14 +20,14 @@ Handler Find(absl::Span<const Builtin> table, std::string_view name) {
 }
 
 Handler FindFunctionHandler(std::string_view name) {
-  for (const auto table : {ViewFunctions(), ConvertFunctions(), HostFunctions()}) {
+  for (const auto table : {ViewFunctions(), ConvertFunctions(), HostFunctions(), QueryFunctions()}) {
     if (const Handler handler = Find(table, name)) return handler;
   }
   return nullptr;
 }
 
 Handler FindMethodHandler(std::string_view name) {
-  for (const auto table : {ConvertMethods(), HostMethods(), ViewFunctions(), ConvertFunctions()}) {
+  for (const auto table : {ConvertMethods(), QueryMethods(), ViewFunctions(), ConvertFunctions()}) {
     if (const Handler handler = Find(table, name)) return handler;
   }
   return nullptr;
@@ -40,8 +40,9 @@ bool IsMethodRow(Op op) {
   return family != Family::kCreate && family != Family::kConstant && family != Family::kCall && family != Family::kJoin;
 }
 
-constexpr auto kAttributes = std::to_array<std::string_view>({"shape", "dtype", "device", "ndim", "size", "T", "mT", "H", "data", "itemsize",
-                                                              "nbytes", "is_cuda", "requires_grad", "grad"});
+constexpr auto kAttributes =
+    std::to_array<std::string_view>({"shape", "dtype", "device", "ndim", "size", "T", "mT", "H", "data", "itemsize",
+                                     "nbytes", "is_cuda", "requires_grad", "grad"});
 
 }  // namespace
 
@@ -66,7 +67,8 @@ absl::StatusOr<Value> CallMethod(Env& env, std::string_view name, const TensorPt
   const Op op = FindCallableOp(name);
   if (!IsMethodRow(op)) {
     if (name.ends_with('_') && IsMethod(name.substr(0, name.size() - 1))) {
-      return env.NotOffered(StrCat(name, " (tensors are immutable; X = X.", name.substr(0, name.size() - 1), "(...) makes a new one)"));
+      return env.NotOffered(
+          StrCat(name, " (tensors are immutable; X = X.", name.substr(0, name.size() - 1), "(...) makes a new one)"));
     }
     return UnknownName(env, name, MethodNames());
   }
@@ -86,7 +88,8 @@ absl::StatusOr<std::optional<Value>> TensorAttribute(Env& env, std::string_view 
   if (name == "requires_grad") return std::optional(Value(false));
   if (name == "grad") return std::optional(Value());
   if (name == "T" || name == "mT" || name == "H") {
-    TENSORD_ASSIGN_OR_RETURN(Value result, CallFunction(env, name == "T" ? "transpose" : "matrix_transpose", {{Value(tensor)}, {}}));
+    TENSORD_ASSIGN_OR_RETURN(Value result,
+                             CallFunction(env, name == "T" ? "transpose" : "matrix_transpose", {{Value(tensor)}, {}}));
     return std::optional(std::move(result));
   }
   return std::optional<Value>();
@@ -94,7 +97,7 @@ absl::StatusOr<std::optional<Value>> TensorAttribute(Env& env, std::string_view 
 
 std::vector<std::string_view> FunctionNames() {
   std::vector<std::string_view> names;
-  for (const auto table : {ViewFunctions(), ConvertFunctions(), HostFunctions()}) {
+  for (const auto table : {ViewFunctions(), ConvertFunctions(), HostFunctions(), QueryFunctions()}) {
     for (const Builtin& builtin : table) names.push_back(builtin.name);
   }
 #define TENSORD_OP(Enum, name, Family, Types, operands, results, fields, summary) names.push_back(#name);
@@ -102,7 +105,8 @@ std::vector<std::string_view> FunctionNames() {
 #undef TENSORD_OP
 #define TENSORD_ALIAS(alias, op) names.push_back(#alias);
 #include "client/cpp/expr/aliases.def"
-  for (const std::string_view name : {"tensor", "asarray", "empty", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like"}) {
+  for (const std::string_view name :
+       {"tensor", "asarray", "empty", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like"}) {
     names.push_back(name);
   }
   std::sort(names.begin(), names.end());
@@ -112,7 +116,7 @@ std::vector<std::string_view> FunctionNames() {
 
 std::vector<std::string_view> MethodNames() {
   std::vector<std::string_view> names(kAttributes.begin(), kAttributes.end());
-  for (const auto table : {ConvertMethods(), HostMethods(), ViewFunctions(), ConvertFunctions()}) {
+  for (const auto table : {ConvertMethods(), QueryMethods(), ViewFunctions(), ConvertFunctions()}) {
     for (const Builtin& builtin : table) names.push_back(builtin.name);
   }
   for (const std::string_view name : FunctionNames()) {
@@ -126,7 +130,8 @@ std::vector<std::string_view> MethodNames() {
 absl::Status UnknownName(const Env& env, std::string_view name, absl::Span<const std::string_view> known) {
   Error error(Reason::kOpUnknown);
   error = std::move(error).With("name", name).With("daemon_version", env.graph->session().info().daemon_version);
-  if (const std::string nearest = NearestNames(name, known); !nearest.empty()) error = std::move(error).With("nearest", nearest);
+  if (const std::string nearest = NearestNames(name, known); !nearest.empty())
+    error = std::move(error).With("nearest", nearest);
   return error;
 }
 

@@ -1,6 +1,7 @@
 // The functions and methods that have a form of their own, and the look-up of all of them.
 //
-// Look-up of f(...): this table, creators (create.h), rows of ops.def and their aliases (op_call.h). X.f(...) is f(X, ...), apart from the few names
+// Look-up of f(...): this table, creators (create.h), rows of ops.def and their aliases (op_call.h). X.f(...) is f(X,
+// ...), apart from the few names
 // that mean something else as a method (X.float() casts, float(X) is a number).
 #pragma once
 
@@ -26,7 +27,8 @@ absl::Span<const Builtin> ViewFunctions();     // functions and methods
 absl::Span<const Builtin> ConvertFunctions();  // functions and methods
 absl::Span<const Builtin> ConvertMethods();
 absl::Span<const Builtin> HostFunctions();
-absl::Span<const Builtin> HostMethods();
+absl::Span<const Builtin> QueryFunctions();
+absl::Span<const Builtin> QueryMethods();
 
 bool IsFunction(std::string_view name);
 bool IsMethod(std::string_view name);
@@ -41,6 +43,9 @@ absl::StatusOr<std::optional<Value>> TensorAttribute(Env& env, std::string_view 
 std::vector<std::string_view> FunctionNames();
 std::vector<std::string_view> MethodNames();
 absl::Status UnknownName(const Env& env, std::string_view name, absl::Span<const std::string_view> known);
+
+// The argument of item(), float() and int() as a number: of a tensor its one element.
+absl::StatusOr<Value> NumberArgument(Env& env, std::string_view name, const Arguments& arguments);
 
 // Moves: the same tensor where it is there already.
 absl::StatusOr<Value> MoveTensor(Env& env, const TensorPtr& tensor, const std::string& device, bool copy);

@@ -103,8 +103,9 @@ TensorPtr ExistingTensor(TensorInfo info, TensorRef ref, std::shared_ptr<void> h
 bool IsSameTensor(const TensorNode& a, const TensorNode& b) {
   if (&a == &b) return true;
   if (a.exists() && a.ref == b.ref) return true;
-  return std::any_of(a.names.begin(), a.names.end(),
-                     [&](const std::string& name) { return std::find(b.names.begin(), b.names.end(), name) != b.names.end(); });
+  return std::any_of(a.names.begin(), a.names.end(), [&](const std::string& name) {
+    return std::find(b.names.begin(), b.names.end(), name) != b.names.end();
+  });
 }
 
 absl::StatusOr<TensorPtr> Graph::Apply(Op op, std::vector<Operand> operands, Attributes attributes) {
@@ -126,7 +127,8 @@ absl::StatusOr<TensorPtr> Graph::Apply(Op op, std::vector<Operand> operands, Att
   }
   shown.output = types.size() + 1;
   TENSORD_ASSIGN_OR_RETURN(Inference inference, Infer(shown, types));
-  if (inference.outputs.size() != 1) return Error(Reason::kInternal).With("id", "-").With("cause", "one result expected");
+  if (inference.outputs.size() != 1)
+    return Error(Reason::kInternal).With("id", "-").With("cause", "one result expected");
   node->spec.type = std::move(inference.outputs[0]);
   node->spec.device = DeviceOf(node->instruction, operands);
   const bool mixed = !OnOneDevice(operands);
@@ -166,7 +168,8 @@ absl::Status Graph::Run(absl::Span<Wanted> wanted) {
     absl::StatusOr<ExecuteResponse> response = Await<ExecuteResponse>(
         [&](auto done) { session_->engine().Execute(session_->caller(), builder.Take(), std::move(done)); });
     if (!response.ok()) return response.status();
-    if (response->outputs.size() != sent.size()) return Error(Reason::kInternal).With("id", "-").With("cause", "outputs are missing");
+    if (response->outputs.size() != sent.size())
+      return Error(Reason::kInternal).With("id", "-").With("cause", "outputs are missing");
     for (size_t i = 0; i < sent.size(); ++i) {
       ResultValue& output = response->outputs[i];
       TensorNode& node = *sent[i].wanted->node;
@@ -185,7 +188,8 @@ absl::Status Graph::Run(absl::Span<Wanted> wanted) {
     }
   }
   for (Wanted& want : wanted) {
-    const bool came = std::any_of(sent.begin(), sent.end(), [&](const Sent& s) { return s.wanted == &want && s.inline_value; });
+    const bool came =
+        std::any_of(sent.begin(), sent.end(), [&](const Sent& s) { return s.wanted == &want && s.inline_value; });
     if (!want.value || came) continue;
     TENSORD_ASSIGN_OR_RETURN(want.data, Download(*want.node));
   }
@@ -210,7 +214,8 @@ absl::StatusOr<TensorPtr> Graph::Pin(const TensorPtr& node) {
   Wanted wanted{pinned, true, "", false, ""};
   TENSORD_RETURN_IF_ERROR(Run(absl::MakeSpan(&wanted, 1)));
   for (const std::string& name : node->names) {
-    if (std::find(pinned->names.begin(), pinned->names.end(), name) == pinned->names.end()) pinned->names.push_back(name);
+    if (std::find(pinned->names.begin(), pinned->names.end(), name) == pinned->names.end())
+      pinned->names.push_back(name);
   }
   return pinned;
 }
@@ -218,7 +223,8 @@ absl::StatusOr<TensorPtr> Graph::Pin(const TensorPtr& node) {
 absl::StatusOr<std::string> Graph::Download(const TensorNode& node) const {
   DownloadRequest request;
   request.tensor = node.ref;
-  TENSORD_ASSIGN_OR_RETURN(std::unique_ptr<DownloadSource> source, Await<std::unique_ptr<DownloadSource>>([&](auto done) {
+  TENSORD_ASSIGN_OR_RETURN(std::unique_ptr<DownloadSource> source,
+                           Await<std::unique_ptr<DownloadSource>>([&](auto done) {
                              session_->engine().Download(session_->caller(), request, std::move(done));
                            }));
   std::string data(source->total(), '\0');

@@ -1,6 +1,7 @@
 // Tensors of a statement before they exist: a graph of instructions that becomes one program when a value is needed.
 //
-// Apply checks operands and infers dtype, shape and device here, without a call; Run sends what is needed in one Execute. So `(X + Y).sum()`
+// Apply checks operands and infers dtype, shape and device here, without a call; Run sends what is needed in one
+// Execute. So `(X + Y).sum()`
 // is one program of two instructions whose intermediate never gets a handle, and `X.T.shape` asks nobody.
 #pragma once
 
@@ -36,10 +37,10 @@ struct TensorNode {
 // What is to become of a node in a run.
 struct Wanted {
   TensorPtr node;
-  bool keep = false;     // under a handle of this session
-  std::string publish;   // under this name, replacing what has it
-  bool value = false;    // bring the elements here
-  std::string data;      // they are put here: raw, row-major
+  bool keep = false;    // under a handle of this session
+  std::string publish;  // under this name, replacing what has it
+  bool value = false;   // bring the elements here
+  std::string data;     // they are put here: raw, row-major
 };
 
 // Nodes that exist.
@@ -52,10 +53,12 @@ class Graph {
  public:
   explicit Graph(std::shared_ptr<ClientSession> session) : session_(std::move(session)) {}
 
-  // One result. Errors: those of Infer; where operands lie on different devices, the daemon's own (it is asked at once).
+  // One result. Errors: those of Infer; where operands lie on different devices, the daemon's own (it is asked at
+  // once).
   absl::StatusOr<TensorPtr> Apply(Op op, std::vector<Operand> operands, Attributes attributes = {});
 
-  // Brings `wanted` about in one program and, for values too large to come inline, downloads. Nodes that were kept or published exist afterwards.
+  // Brings `wanted` about in one program and, for values too large to come inline, downloads. Nodes that were kept or
+  // published exist afterwards.
   absl::Status Run(absl::Span<Wanted> wanted);
   // All elements of one tensor.
   absl::StatusOr<std::string> Fetch(const TensorPtr& node);

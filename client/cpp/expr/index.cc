@@ -10,14 +10,19 @@ namespace tensord::expr {
 namespace {
 
 absl::Status BadPart(const Value& part, std::string_view allowed) {
-  return Error(Reason::kAttributeInvalid).With("op", "index").With("attribute", "an index").With("value", BriefText(part)).With("allowed", allowed);
+  return Error(Reason::kAttributeInvalid)
+      .With("op", "index")
+      .With("attribute", "an index")
+      .With("value", BriefText(part))
+      .With("allowed", allowed);
 }
 
 absl::Status OutOfRange(int64_t index, int64_t axis, int64_t size) {
   return Error(Reason::kIndexOutOfRange).With("op", "index").With("index", index).With("axis", axis).With("size", size);
 }
 
-// Python's slice.indices(): where it starts and stops for this size. A reversed slice may stop before the first element, at -1.
+// Python's slice.indices(): where it starts and stops for this size. A reversed slice may stop before the first
+// element, at -1.
 struct Range {
   int64_t start, stop, step;
   int64_t count() const {
@@ -49,14 +54,15 @@ absl::StatusOr<TensorPtr> IndexArray(Env& env, const TensorPtr& tensor, const Va
     const Dtype dtype = list->items.empty() ? Dtype::kInt64 : Dtype::kNone;
     TENSORD_ASSIGN_OR_RETURN(array, MakeConstant(env, part, dtype, tensor->spec.device.ToString()));
   }
-  if (array->spec.type.dtype == Dtype::kBool) return env.NotOffered("indexing with a boolean mask (where selects by a condition)");
+  if (array->spec.type.dtype == Dtype::kBool)
+    return env.NotOffered("indexing with a boolean mask (where selects by a condition)");
   if (!IsInteger(array->spec.type.dtype)) return BadPart(Value(array), "a tensor of integers");
   return array;
 }
 
 struct Plan {
-  ViewAttributes slice;      // slices, and integers as slices of one
-  Axes dropped;              // axes of integers
+  ViewAttributes slice;        // slices, and integers as slices of one
+  Axes dropped;                // axes of integers
   std::vector<int32_t> added;  // where new axes go in the result
   TensorPtr array;
   int32_t array_axis = 0;
@@ -73,7 +79,11 @@ absl::StatusOr<Plan> MakePlan(Env& env, const TensorPtr& tensor, const std::vect
   }
   if (ellipses > 1) return BadPart(Value(Ellipsis{}), "one ... at most");
   if (named > rank) {
-    return Error(Reason::kAxisInvalid).With("op", "index").With("axis", named - 1).With("rank", rank).With("why", StrCat(named, " indices"));
+    return Error(Reason::kAxisInvalid)
+        .With("op", "index")
+        .With("axis", named - 1)
+        .With("rank", rank)
+        .With("why", StrCat(named, " indices"));
   }
   Plan plan;
   int32_t axis = 0;    // of the tensor
@@ -90,7 +100,8 @@ absl::StatusOr<Plan> MakePlan(Env& env, const TensorPtr& tensor, const std::vect
     }
     const int64_t size = shape[static_cast<size_t>(axis)];
     if (const SliceValue* slice = part.As<SliceValue>()) {
-      if (slice->step && (*slice->step == 0 || *slice->step == INT64_MIN)) return BadPart(Value(*slice->step), "a step that is not 0");
+      if (slice->step && (*slice->step == 0 || *slice->step == INT64_MIN))
+        return BadPart(Value(*slice->step), "a step that is not 0");
       const Range range = Resolve(*slice, size);
       if (range.count() != size || range.step != 1) {
         plan.slice.axes.push_back(axis);
@@ -120,7 +131,8 @@ absl::StatusOr<Plan> MakePlan(Env& env, const TensorPtr& tensor, const std::vect
     ++axis;
   }
   if (plan.array && !plan.dropped.empty()) {
-    // NumPy moves the array's axes to the front where a slice stands between it and an integer; that is refused rather than done by halves.
+    // NumPy moves the array's axes to the front where a slice stands between it and an integer; that is refused
+    // rather than done by halves.
     const auto [first, last] = std::minmax_element(plan.dropped.begin(), plan.dropped.end());
     const int32_t begin = std::min(*first, plan.array_axis);
     const int32_t end = std::max(*last, plan.array_axis);
@@ -140,7 +152,8 @@ absl::StatusOr<Value> IndexTensor(Env& env, const TensorPtr& tensor, const std::
     TENSORD_ASSIGN_OR_RETURN(result, env.graph->Apply(Op::kSlice, {result}, plan.slice));
   }
   if (plan.array) {
-    TENSORD_ASSIGN_OR_RETURN(result, env.graph->Apply(Op::kTake, {result, plan.array}, IndexAttributes{plan.array_axis}));
+    TENSORD_ASSIGN_OR_RETURN(result,
+                             env.graph->Apply(Op::kTake, {result, plan.array}, IndexAttributes{plan.array_axis}));
     const auto grown = static_cast<int32_t>(plan.array->spec.type.shape.size()) - 1;
     for (int32_t& axis : plan.dropped) {
       if (axis > plan.array_axis) axis += grown;

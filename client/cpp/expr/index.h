@@ -8,8 +8,10 @@
 
 namespace tensord::expr {
 
-// `parts` are what stood between the commas. Slices and integers are views; a list or a tensor of integers takes along its axis.
-// Errors: INDEX_OUT_OF_RANGE, AXIS_INVALID (more parts than axes), ATTRIBUTE_INVALID (step 0, a real), NOT_OFFERED (boolean masks, two index
+// `parts` are what stood between the commas. Slices and integers are views; a list or a tensor of integers takes
+// along its axis.
+// Errors: INDEX_OUT_OF_RANGE, AXIS_INVALID (more parts than axes), ATTRIBUTE_INVALID (step 0, a real), NOT_OFFERED
+// (boolean masks, two index
 // arrays).
 absl::StatusOr<Value> IndexTensor(Env& env, const TensorPtr& tensor, const std::vector<Value>& parts);
 

@@ -35,7 +35,8 @@ const LayerRow* FindLayer(std::string_view type) {
 }
 
 // A value as an option; None is an option left out.
-absl::StatusOr<std::optional<LayerOption>> ToOption(const Env& env, std::string_view type, std::string_view name, const Value& value) {
+absl::StatusOr<std::optional<LayerOption>> ToOption(const Env& env, std::string_view type, std::string_view name,
+                                                    const Value& value) {
   LayerOption option;
   if (value.Is<None>()) return std::optional<LayerOption>();
   if (value.IsNumber()) {
@@ -45,7 +46,8 @@ absl::StatusOr<std::optional<LayerOption>> ToOption(const Env& env, std::string_
   } else if (const std::optional<Dims> sizes = AsSizes(value)) {
     option.value = std::vector<int64_t>(sizes->begin(), sizes->end());
   } else {
-    return env.Problem(StrCat("nn.", type, ": ", name, " is ", BriefText(value), "; a number, a string or integers in a tuple are expected"));
+    return env.Problem(StrCat("nn.", type, ": ", name, " is ", BriefText(value),
+                              "; a number, a string or integers in a tuple are expected"));
   }
   return std::optional(std::move(option));
 }
@@ -78,7 +80,8 @@ std::string LayerLines(const Layer& layer, const std::string& indent) {
     if (it != layer.options.end()) options.push_back(StrCat(name, "=", OptionText(it->second)));
   }
   for (const auto& [name, option] : layer.options) {
-    if (std::find(order.begin(), order.end(), name) == order.end()) options.push_back(StrCat(name, "=", OptionText(option)));
+    if (std::find(order.begin(), order.end(), name) == order.end())
+      options.push_back(StrCat(name, "=", OptionText(option)));
   }
   if (layer.type == "Linear" && !layer.options.contains("bias")) options.emplace_back("bias=True");
   std::string text = StrCat(layer.type, "(", StrJoin(options, ", "));
@@ -107,14 +110,16 @@ absl::StatusOr<Value> MakeLayer(Env& env, std::string_view type, const Arguments
   }
   std::string device;
   const auto set = [&](std::string_view name, const Value& value) -> absl::Status {
-    if (layer.options.contains(std::string(name))) return env.Problem(StrCat("nn.", type, ": ", name, " is given twice"));
+    if (layer.options.contains(std::string(name)))
+      return env.Problem(StrCat("nn.", type, ": ", name, " is given twice"));
     TENSORD_ASSIGN_OR_RETURN(std::optional<LayerOption> option, ToOption(env, type, name, value));
     if (option) layer.options.emplace(name, *std::move(option));
     return absl::OkStatus();
   };
   for (size_t i = 0; i < arguments.positional.size(); ++i) {
     // A type this client does not know: the daemon says what it thinks of it, so the option's name hardly matters.
-    TENSORD_RETURN_IF_ERROR(set(i < names.size() ? std::string(names[i]) : StrCat("argument ", i), arguments.positional[i]));
+    TENSORD_RETURN_IF_ERROR(
+        set(i < names.size() ? std::string(names[i]) : StrCat("argument ", i), arguments.positional[i]));
   }
   for (const auto& [name, value] : arguments.keywords) {
     if (name == "device") {

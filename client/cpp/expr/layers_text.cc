@@ -52,12 +52,14 @@ class LayerReader {
 
  private:
   absl::Status Refuse(const Node& node) const {
-    return ExpressionProblem(env_.source, node.offset, "layers are written nn.NAME(…), with numbers, strings and tuples as arguments");
+    return ExpressionProblem(env_.source, node.offset,
+                             "layers are written nn.NAME(…), with numbers, strings and tuples as arguments");
   }
 
   absl::StatusOr<Value> ReadCall(const Node& node) {
     const Node& callee = *node.children[0];
-    const bool qualified = callee.kind == NodeKind::kAttribute && callee.children[0]->kind == NodeKind::kName && callee.children[0]->text == "nn";
+    const bool qualified = callee.kind == NodeKind::kAttribute && callee.children[0]->kind == NodeKind::kName &&
+                           callee.children[0]->text == "nn";
     if (!qualified && callee.kind != NodeKind::kName) return Refuse(callee);
     Arguments arguments;
     for (size_t i = 1; i < node.children.size(); ++i) {

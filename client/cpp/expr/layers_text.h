@@ -8,7 +8,8 @@
 
 namespace tensord::expr {
 
-// Only constructors of layers with literals as arguments. Errors: EXPRESSION_INVALID; types and options are the daemon's to judge.
+// Only constructors of layers with literals as arguments. Errors: EXPRESSION_INVALID; types and options are the
+// daemon's to judge.
 absl::StatusOr<Layer> ParseLayers(std::string_view text);
 
 }  // namespace tensord::expr

@@ -77,7 +77,8 @@ class Lexer {
       const size_t from = at_;
       while (IsWordPart(Peek())) ++at_;
       if (Peek() == '"' || Peek() == '\'') {
-        return SyntaxProblem(source_, from, "a plain string", StrCat("a string with the prefix ", source_.substr(from, at_ - from)));
+        return SyntaxProblem(source_, from, "a plain string",
+                             StrCat("a string with the prefix ", source_.substr(from, at_ - from)));
       }
       Push(TokenKind::kName, from, at_).text = std::string(source_.substr(from, at_ - from));
       return absl::OkStatus();
@@ -189,15 +190,18 @@ class Lexer {
 
   absl::Status String(char quote) {
     const size_t from = at_++;
-    if (Peek() == quote && Peek(1) == quote) return SyntaxProblem(source_, from, "a string in single quotes", "a triple quote");
+    if (Peek() == quote && Peek(1) == quote)
+      return SyntaxProblem(source_, from, "a string in single quotes", "a triple quote");
     std::string value;
     while (true) {
-      if (at_ >= source_.size() || Peek() == '\n') return ExpressionProblem(source_, from, "the string has no end on its line");
+      if (at_ >= source_.size() || Peek() == '\n')
+        return ExpressionProblem(source_, from, "the string has no end on its line");
       char c = source_[at_++];
       if (c == quote) break;
       if (c == '\\') {
         const std::optional<char> escaped = Escape();
-        if (!escaped) return ExpressionProblem(source_, at_ - 1, "no such escape; there are \\\\ \\' \\\" \\n \\t \\r \\0 \\xNN");
+        if (!escaped)
+          return ExpressionProblem(source_, at_ - 1, "no such escape; there are \\\\ \\' \\\" \\n \\t \\r \\0 \\xNN");
         c = *escaped;
       }
       value.push_back(c);

@@ -1,6 +1,7 @@
 // Text to tokens: Python's, as far as the language goes.
 //
-// Newlines inside brackets are white space, as in Python; outside they end a statement. Comments begin with #. Numbers may have _ between
+// Newlines inside brackets are white space, as in Python; outside they end a statement. Comments begin with #.
+// Numbers may have _ between
 // digits. Strings are '…' or "…" with the usual escapes.
 #pragma once
 
@@ -17,11 +18,11 @@ enum class TokenKind : uint8_t { kName, kInteger, kReal, kString, kOperator, kNe
 
 struct Token {
   TokenKind kind = TokenKind::kEnd;
-  size_t offset = 0;      // of its first byte
-  size_t end = 0;         // of the byte after it
-  std::string text;       // name, operator, or the value of a string
-  uint64_t integer = 0;   // kInteger
-  double real = 0;        // kReal
+  size_t offset = 0;     // of its first byte
+  size_t end = 0;        // of the byte after it
+  std::string text;      // name, operator, or the value of a string
+  uint64_t integer = 0;  // kInteger
+  double real = 0;       // kReal
 
   bool Is(std::string_view op) const { return kind == TokenKind::kOperator && text == op; }
   bool IsWord(std::string_view word) const { return kind == TokenKind::kName && text == word; }
@@ -29,7 +30,8 @@ struct Token {
   std::string Describe() const;
 };
 
-// The last token is kEnd. Errors: EXPRESSION_INVALID at the character that fits nowhere, at the quote of a string that does not end, at a
+// The last token is kEnd. Errors: EXPRESSION_INVALID at the character that fits nowhere, at the quote of a string
+// that does not end, at a
 // number that is none or too large for 64 bits.
 absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source);
 

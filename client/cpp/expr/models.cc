@@ -13,7 +13,9 @@
 namespace tensord::expr {
 namespace {
 
-std::string Joined(std::string_view path, std::string_view part) { return path.empty() ? std::string(part) : StrCat(path, ".", part); }
+std::string Joined(std::string_view path, std::string_view part) {
+  return path.empty() ? std::string(part) : StrCat(path, ".", part);
+}
 
 ModelPtr WithInfo(ModelInfo info, ModelRef ref, std::shared_ptr<void> handle, LayersPtr layers) {
   auto model = std::make_shared<ModelValue>();
@@ -109,12 +111,15 @@ const Layer* LayerAt(const ModelValue& model) {
   return layer;
 }
 
-constexpr auto kMethods = std::to_array<std::string_view>(
-    {"to", "cpu", "cuda", "eval", "forward", "parameters", "named_parameters", "state_dict", "train", "requires_grad_"});
+constexpr auto kMethods =
+    std::to_array<std::string_view>({"to", "cpu", "cuda", "eval", "forward", "parameters", "named_parameters",
+                                     "state_dict", "train", "requires_grad_"});
 
 }  // namespace
 
-bool IsModelMethod(std::string_view name) { return std::find(kMethods.begin(), kMethods.end(), name) != kMethods.end(); }
+bool IsModelMethod(std::string_view name) {
+  return std::find(kMethods.begin(), kMethods.end(), name) != kMethods.end();
+}
 
 absl::StatusOr<ModelPtr> CreateModel(Env& env, const LayersPtr& layers, const std::string& name) {
   ClientSession& session = env.graph->session();
@@ -166,13 +171,15 @@ absl::StatusOr<Value> CallModel(Env& env, const ModelPtr& model, const Arguments
                            }));
   std::vector<Value> outputs;
   for (size_t i = 0; i < std::min(ids.size(), response.outputs.size()); ++i) {
-    outputs.emplace_back(ExistingTensor(std::move(response.outputs[i].tensor), TensorRef::Id(ids[i]), session.OwnTensor(ids[i])));
+    outputs.emplace_back(
+        ExistingTensor(std::move(response.outputs[i].tensor), TensorRef::Id(ids[i]), session.OwnTensor(ids[i])));
   }
   if (outputs.size() == 1) return std::move(outputs.front());
   return MakeList(std::move(outputs), /*tuple=*/true);
 }
 
-absl::StatusOr<Value> CallModelMethod(Env& env, std::string_view name, const ModelPtr& model, const Arguments& arguments) {
+absl::StatusOr<Value> CallModelMethod(Env& env, std::string_view name, const ModelPtr& model,
+                                      const Arguments& arguments) {
   if (name == "forward") return CallModel(env, model, arguments);
   if (name == "to" || name == "cpu" || name == "cuda") {
     TENSORD_ASSIGN_OR_RETURN(std::vector<std::string> devices, ReadDevices(env, name, arguments));
@@ -190,7 +197,8 @@ absl::StatusOr<Value> CallModelMethod(Env& env, std::string_view name, const Mod
   return UnknownName(env, name, kMethods);
 }
 
-absl::StatusOr<Value> CallLayersMethod(Env& env, std::string_view name, const LayersPtr& layers, const Arguments& arguments) {
+absl::StatusOr<Value> CallLayersMethod(Env& env, std::string_view name, const LayersPtr& layers,
+                                       const Arguments& arguments) {
   if (name == "to" || name == "cpu" || name == "cuda") {
     TENSORD_ASSIGN_OR_RETURN(const std::vector<std::string> devices, ReadDevices(env, name, arguments));
     auto moved = std::make_shared<LayersValue>(*layers);
@@ -208,15 +216,26 @@ absl::StatusOr<Value> IndexModel(Env& env, const Value& value, const Value& part
   if (const LayersPtr* layers = value.As<LayersPtr>()) {
     const auto size = static_cast<int64_t>((*layers)->layer.layers.size());
     const int64_t at = *given < 0 ? *given + size : *given;
-    if (at < 0 || at >= size) return Error(Reason::kIndexOutOfRange).With("op", "index").With("index", *given).With("axis", 0).With("size", size);
-    return Value(LayersPtr(std::make_shared<LayersValue>(LayersValue{(*layers)->layer.layers[static_cast<size_t>(at)], (*layers)->device})));
+    if (at < 0 || at >= size)
+      return Error(Reason::kIndexOutOfRange)
+          .With("op", "index")
+          .With("index", *given)
+          .With("axis", 0)
+          .With("size", size);
+    return Value(LayersPtr(std::make_shared<LayersValue>(
+        LayersValue{(*layers)->layer.layers[static_cast<size_t>(at)], (*layers)->device})));
   }
   const ModelPtr& model = *value.As<ModelPtr>();
   int64_t at = *given;
   if (const Layer* layer = LayerAt(*model)) {
     const auto size = static_cast<int64_t>(layer->layers.size());
     if (at < 0) at += size;
-    if (at < 0 || at >= size) return Error(Reason::kIndexOutOfRange).With("op", "index").With("index", *given).With("axis", 0).With("size", size);
+    if (at < 0 || at >= size)
+      return Error(Reason::kIndexOutOfRange)
+          .With("op", "index")
+          .With("index", *given)
+          .With("axis", 0)
+          .With("size", size);
   } else if (at < 0) {
     return env.Problem("layers of a model that another session made are counted from the front");
   }
@@ -249,7 +268,8 @@ absl::StatusOr<Value> ModelAttribute(std::string_view name, const ModelPtr& mode
   Error error(Reason::kParameterUnknown);
   const std::string& shown = model->ref.name;
   error = std::move(error).With("model", shown.empty() ? StrCat("#", model->ref.id) : shown).With("path", path);
-  if (const std::string nearest = NearestNames(path, known); !nearest.empty()) error = std::move(error).With("nearest", nearest);
+  if (const std::string nearest = NearestNames(path, known); !nearest.empty())
+    error = std::move(error).With("nearest", nearest);
   return error;
 }
 
@@ -257,7 +277,8 @@ std::string ModelText(const ModelValue& model) {
   if (const Layer* layer = LayerAt(model)) return LayerText(*layer);
   std::vector<std::string> lines;
   for (const ParameterInfo& parameter : model.info.parameters) {
-    if (IsBelow(parameter.path, model.path)) lines.push_back(StrCat("  (", parameter.path, "): ", parameter.spec.ToString(), "\n"));
+    if (IsBelow(parameter.path, model.path))
+      lines.push_back(StrCat("  (", parameter.path, "): ", parameter.spec.ToString(), "\n"));
   }
   return lines.empty() ? std::string("Model()") : StrCat("Model(\n", StrJoin(lines, ""), ")");
 }
@@ -268,11 +289,12 @@ std::string ModelJson(const ModelValue& model) {
   for (const std::string& name : model.info.names) names.push_back(JsonString(name));
   for (const ParameterInfo& p : model.info.parameters) {
     if (!IsBelow(p.path, model.path)) continue;
-    parameters.push_back(StrCat("{\"path\":", JsonString(p.path), ",\"dtype\":\"", DtypeName(p.spec.type.dtype), "\",\"shape\":",
-                                ShapeText(p.spec.type.shape), ",\"device\":\"", p.spec.device.ToString(), "\"}"));
+    parameters.push_back(StrCat("{\"path\":", JsonString(p.path), ",\"dtype\":\"", DtypeName(p.spec.type.dtype),
+                                "\",\"shape\":", ShapeText(p.spec.type.shape), ",\"device\":\"",
+                                p.spec.device.ToString(), "\"}"));
   }
-  return StrCat("{\"model\":{\"names\":[", StrJoin(names, ","), "],\"devices\":[", StrJoin(devices, ","), "],\"parameters\":[",
-                StrJoin(parameters, ","), "]}}");
+  return StrCat("{\"model\":{\"names\":[", StrJoin(names, ","), "],\"devices\":[", StrJoin(devices, ","),
+                "],\"parameters\":[", StrJoin(parameters, ","), "]}}");
 }
 
 }  // namespace tensord::expr

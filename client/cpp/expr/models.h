@@ -10,20 +10,24 @@
 
 namespace tensord::expr {
 
-// nn.TYPE(...): arguments named as PyTorch names them. Types and options that this client does not know are left to the daemon to judge.
+// nn.TYPE(...): arguments named as PyTorch names them. Types and options that this client does not know are left to
+// the daemon to judge.
 absl::StatusOr<Value> MakeLayer(Env& env, std::string_view type, const Arguments& arguments);
 // Types for completion.
 std::vector<std::string_view> LayerTypes();
 
-// Makes the model in the daemon: under `name`, replacing what has it, or with an empty name under a handle of the session.
+// Makes the model in the daemon: under `name`, replacing what has it, or with an empty name under a handle of the
+// session.
 absl::StatusOr<ModelPtr> CreateModel(Env& env, const LayersPtr& layers, const std::string& name);
 
 // net(X): one Execute. A tensor that does not exist yet is computed first.
 absl::StatusOr<Value> CallModel(Env& env, const ModelPtr& model, const Arguments& arguments);
 
 // net.to(…), net.parameters(), …; LayersValue answers `to` and its like before it exists.
-absl::StatusOr<Value> CallModelMethod(Env& env, std::string_view name, const ModelPtr& model, const Arguments& arguments);
-absl::StatusOr<Value> CallLayersMethod(Env& env, std::string_view name, const LayersPtr& layers, const Arguments& arguments);
+absl::StatusOr<Value> CallModelMethod(Env& env, std::string_view name, const ModelPtr& model,
+                                      const Arguments& arguments);
+absl::StatusOr<Value> CallLayersMethod(Env& env, std::string_view name, const LayersPtr& layers,
+                                       const Arguments& arguments);
 bool IsModelMethod(std::string_view name);
 
 // net[0], net[0].weight; NAME_UNKNOWN or PARAMETER_UNKNOWN with the nearest.

@@ -11,8 +11,13 @@ namespace tensord::expr {
 namespace {
 
 // Python's and PyTorch's modules by the names that sessions use, and what each is here.
-constexpr auto kModules = std::to_array<std::pair<std::string_view, std::string_view>>(
-    {{"torch", "torch"}, {"td", "torch"}, {"tensord", "torch"}, {"np", "torch"}, {"numpy", "torch"}, {"nn", "nn"}, {"F", "functional"}});
+constexpr auto kModules = std::to_array<std::pair<std::string_view, std::string_view>>({{"torch", "torch"},
+                                                                                        {"td", "torch"},
+                                                                                        {"tensord", "torch"},
+                                                                                        {"np", "torch"},
+                                                                                        {"numpy", "torch"},
+                                                                                        {"nn", "nn"},
+                                                                                        {"F", "functional"}});
 
 // PyTorch's short names of dtypes, as members of torch.
 constexpr auto kDtypes = std::to_array<std::pair<std::string_view, Dtype>>({{"float", Dtype::kFloat32},

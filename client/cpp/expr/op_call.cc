@@ -52,7 +52,8 @@ bool HasField(const OpRow& row, std::string_view field) {
 absl::StatusOr<Axes> ReadAxes(const ArgumentReader& read, const Value& value) {
   const std::optional<Dims> sizes = AsSizes(value);
   const auto fits = [](int64_t axis) { return axis >= INT32_MIN && axis <= INT32_MAX; };
-  if (!sizes || !std::all_of(sizes->begin(), sizes->end(), fits)) return read.Invalid("axis", value, "an integer, or a tuple of integers");
+  if (!sizes || !std::all_of(sizes->begin(), sizes->end(), fits))
+    return read.Invalid("axis", value, "an integer, or a tuple of integers");
   return Axes(sizes->begin(), sizes->end());
 }
 
@@ -235,7 +236,8 @@ absl::StatusOr<Value> CallRow(Env& env, Op op, const Arguments& arguments) {
       operands.push_back(*value);
     }
   }
-  while (!operands.empty() && static_cast<int>(operands.size()) > row.min_operands && operands.back().Is<None>()) operands.pop_back();
+  while (!operands.empty() && static_cast<int>(operands.size()) > row.min_operands && operands.back().Is<None>())
+    operands.pop_back();
   TENSORD_ASSIGN_OR_RETURN(Attributes attributes, ReadAttributes(row, operands, read));
   TENSORD_RETURN_IF_ERROR(read.Finish());
   return ApplyOp(env, op, operands, std::move(attributes));

@@ -2,7 +2,8 @@
 //
 //   sum(X, axis=0, keepdims=True)     X.sum(0)     add(X, 2)     concat([X, Y], axis=1)     where(X > 0, X, 0)
 //
-// Arguments are bound from the row: its operands in order, then the fields of its family's attributes. A field has the array API's name and
+// Arguments are bound from the row: its operands in order, then the fields of its family's attributes. A field has
+// the array API's name and
 // PyTorch's (axis or dim, keepdims or keepdim, …).
 #pragma once
 

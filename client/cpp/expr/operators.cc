@@ -69,7 +69,8 @@ bool SameHostValue(const Value& a, const Value& b) {
   if (const std::string* text = a.As<std::string>()) return *text == *b.As<std::string>();
   if (const Dtype* dtype = a.As<Dtype>()) return *dtype == *b.As<Dtype>();
   if (const TensorPtr* tensor = a.As<TensorPtr>()) return IsSameTensor(**tensor, **b.As<TensorPtr>());
-  if (const ModelPtr* model = a.As<ModelPtr>()) return (*model)->ref == (*b.As<ModelPtr>())->ref && (*model)->path == (*b.As<ModelPtr>())->path;
+  if (const ModelPtr* model = a.As<ModelPtr>())
+    return (*model)->ref == (*b.As<ModelPtr>())->ref && (*model)->path == (*b.As<ModelPtr>())->path;
   if (const LayersPtr* layers = a.As<LayersPtr>()) return *layers == *b.As<LayersPtr>();
   return a.Is<None>() || a.Is<Ellipsis>();
 }
@@ -88,7 +89,8 @@ bool IsSame(const Value& a, const Value& b) {
 }  // namespace
 
 absl::StatusOr<Value> ApplyOp(Env& env, Op op, const std::vector<Value>& operands, Attributes attributes) {
-  const bool has_tensor = std::any_of(operands.begin(), operands.end(), [](const Value& v) { return v.Is<TensorPtr>(); });
+  const bool has_tensor =
+      std::any_of(operands.begin(), operands.end(), [](const Value& v) { return v.Is<TensorPtr>(); });
   std::vector<Operand> list;
   for (const Value& value : operands) {
     if (const TensorPtr* tensor = value.As<TensorPtr>()) {
@@ -100,7 +102,8 @@ absl::StatusOr<Value> ApplyOp(Env& env, Op op, const std::vector<Value>& operand
           .With("op", RowOf(op).name)
           .With("attribute", StrCat("operand ", list.size()))
           .With("value", BriefText(value))
-          .With("allowed", value.Is<ListPtr>() ? "a tensor or a number; tensor([...]) makes a tensor of a list" : "a tensor or a number");
+          .With("allowed", value.Is<ListPtr>() ? "a tensor or a number; tensor([...]) makes a tensor of a list"
+                                               : "a tensor or a number");
     } else if (!has_tensor && list.empty()) {
       // sqrt(4) is a question about reals.
       const Dtype dtype = RowOf(op).types == TypeRule::kReal ? Dtype::kFloat32 : Dtype::kNone;
@@ -167,11 +170,13 @@ absl::StatusOr<Value> ApplyComparison(Env& env, std::string_view op, const Value
 
 absl::StatusOr<Value> ItemOf(Env& env, const TensorPtr& tensor) {
   if (tensor->spec.type.elements() != 1) {
-    return env.Problem(StrCat("only a tensor of one element is a number; this one has the shape ", ShapeText(tensor->spec.type.shape)));
+    return env.Problem(StrCat("only a tensor of one element is a number; this one has the shape ",
+                              ShapeText(tensor->spec.type.shape)));
   }
   TENSORD_ASSIGN_OR_RETURN(const std::string data, env.graph->Fetch(tensor));
   const Element element = ReadElement(tensor->spec.type.dtype, data.data());
-  if (const uint64_t* u = std::get_if<uint64_t>(&element); u != nullptr && *u <= INT64_MAX) return Value(static_cast<int64_t>(*u));
+  if (const uint64_t* u = std::get_if<uint64_t>(&element); u != nullptr && *u <= INT64_MAX)
+    return Value(static_cast<int64_t>(*u));
   return std::visit([](auto number) { return Value(number); }, element);
 }
 

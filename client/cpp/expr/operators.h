@@ -19,7 +19,8 @@ absl::StatusOr<Value> ApplyComparison(Env& env, std::string_view op, const Value
 // Truth as Python has it; a tensor of one element is asked for, more are refused.
 absl::StatusOr<bool> Truth(Env& env, const Value& value);
 
-// An op on tensors and numbers. Where no tensor is among them, the first number becomes a 0-d tensor. None is an operand left out.
+// An op on tensors and numbers. Where no tensor is among them, the first number becomes a 0-d tensor. None is an
+// operand left out.
 absl::StatusOr<Value> ApplyOp(Env& env, Op op, const std::vector<Value>& operands, Attributes attributes = {});
 
 // The one element of a tensor as a number. Error: EXPRESSION_INVALID for more than one.

@@ -2,7 +2,8 @@
 //
 //   auto statements = Parse("X = ones(2, 3); X.sum(axis=1)");
 //
-// The language is the part of Python's that names, calls, operators, indexing and assignment need; README.md has the grammar. What Python
+// The language is the part of Python's that names, calls, operators, indexing and assignment need; README.md has the
+// grammar. What Python
 // has and this language has not (if, for, def, lambda, comprehensions, …) is refused by name, not as a riddle.
 #pragma once
 

@@ -69,7 +69,10 @@ class Formatter {
 class TensorPrinter {
  public:
   TensorPrinter(absl::Span<const int64_t> shape, const std::vector<Element>& shown, const PrintOptions& options)
-      : shape_(shape.begin(), shape.end()), shown_(shown), options_(options), format_(shown, options.precision),
+      : shape_(shape.begin(), shape.end()),
+        shown_(shown),
+        options_(options),
+        format_(shown, options.precision),
         summarize_(IsSummarized(shape, options)) {}
 
   std::string Text(int indent) {
@@ -90,7 +93,8 @@ class TensorPrinter {
       parts.push_back(Axis(axis + 1, indent + 1));
     }
     const size_t below = shape_.size() - axis - 1;
-    const std::string separator = StrCat(",", std::string(below, '\n'), std::string(static_cast<size_t>(indent) + 1, ' '));
+    const std::string separator =
+        StrCat(",", std::string(below, '\n'), std::string(static_cast<size_t>(indent) + 1, ' '));
     return StrCat("[", StrJoin(parts, separator), "]");
   }
 
@@ -133,7 +137,8 @@ std::string TupleText(absl::Span<const int64_t> shape) {
   return shape.size() == 1 ? StrCat("(", shape[0], ",)") : StrCat("(", StrJoin(shape, ", "), ")");
 }
 
-std::string AddSuffixes(const std::string& text, const std::vector<std::string>& suffixes, size_t indent, int linewidth) {
+std::string AddSuffixes(const std::string& text, const std::vector<std::string>& suffixes, size_t indent,
+                        int linewidth) {
   std::string out = text;
   // As in PyTorch: a text without a line break counts as two longer than it is.
   const size_t newline = text.rfind('\n');
@@ -179,7 +184,9 @@ std::string Nested(const TensorType& type, std::string_view data, std::string_vi
   }
   std::string out;
   size_t next = 0;
-  Nest(type.shape, separator, next, [&](size_t i) { return text(ReadElement(type.dtype, data.data() + i * size)); }, out);
+  Nest(
+      type.shape, separator, next, [&](size_t i) { return text(ReadElement(type.dtype, data.data() + i * size)); },
+      out);
   return out;
 }
 
@@ -220,8 +227,8 @@ std::string TensorDataJson(const TensorType& type, std::string_view data) {
 }
 
 std::string TensorJson(const TensorSpec& spec, std::string_view data) {
-  return StrCat("{\"dtype\":\"", DtypeName(spec.type.dtype), "\",\"shape\":", ShapeText(spec.type.shape), ",\"device\":\"",
-                spec.device.ToString(), "\",\"data\":", TensorDataJson(spec.type, data), "}");
+  return StrCat("{\"dtype\":\"", DtypeName(spec.type.dtype), "\",\"shape\":", ShapeText(spec.type.shape),
+                ",\"device\":\"", spec.device.ToString(), "\",\"data\":", TensorDataJson(spec.type, data), "}");
 }
 
 std::string TensorListText(const TensorType& type, std::string_view data) {

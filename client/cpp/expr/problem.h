@@ -2,7 +2,8 @@
 //
 //   return ExpressionProblem(source, offset, "expected ')', found end of line");
 //
-// They are statuses like the daemon's (DetailsOf works), with the one reason EXPRESSION_INVALID, which is no row of errors.def because no
+// They are statuses like the daemon's (DetailsOf works), with the one reason EXPRESSION_INVALID, which is no row of
+// errors.def because no
 // daemon says it. Everything that the catalogue has a row for (unknown names, wrong attributes, shapes) uses that row.
 #pragma once
 
@@ -27,7 +28,8 @@ struct Place {
 // The place of a byte offset; past the end is the end.
 Place PlaceOf(std::string_view source, size_t offset);
 
-// INVALID_ARGUMENT EXPRESSION_INVALID "line 1, column 5: <problem>", with metadata line, column, problem and source (the line of text).
+// INVALID_ARGUMENT EXPRESSION_INVALID "line 1, column 5: <problem>", with metadata line, column, problem and source
+// (the line of text).
 absl::Status ExpressionProblem(std::string_view source, size_t offset, std::string_view problem);
 
 // "expected <expected>, found <found>", both also as metadata.

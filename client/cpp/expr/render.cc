@@ -26,7 +26,8 @@ absl::StatusOr<TensorPtr> Edges(Env& env, TensorPtr tensor) {
     tail.stops = {shape[axis]};
     TENSORD_ASSIGN_OR_RETURN(TensorPtr first, env.graph->Apply(Op::kSlice, {tensor}, head));
     TENSORD_ASSIGN_OR_RETURN(TensorPtr last, env.graph->Apply(Op::kSlice, {tensor}, tail));
-    TENSORD_ASSIGN_OR_RETURN(tensor, env.graph->Apply(Op::kConcat, {first, last}, JoinAttributes{static_cast<int32_t>(axis)}));
+    TENSORD_ASSIGN_OR_RETURN(tensor,
+                             env.graph->Apply(Op::kConcat, {first, last}, JoinAttributes{static_cast<int32_t>(axis)}));
   }
   return tensor;
 }
@@ -71,7 +72,8 @@ absl::StatusOr<std::string> RenderJson(Env& env, const Value& value) {
     TENSORD_ASSIGN_OR_RETURN(const std::string data, env.graph->Fetch(*tensor));
     return TensorJson((*tensor)->spec, data);
   }
-  if (const LayersPtr* layers = value.As<LayersPtr>()) return StrCat("{\"layers\":", JsonString(LayerText((*layers)->layer)), "}");
+  if (const LayersPtr* layers = value.As<LayersPtr>())
+    return StrCat("{\"layers\":", JsonString(LayerText((*layers)->layer)), "}");
   if (const ModelPtr* model = value.As<ModelPtr>()) return ModelJson(**model);
   const ListPtr* list = value.As<ListPtr>();
   if (list == nullptr) return JsonString(HostText(value));

@@ -10,7 +10,8 @@ namespace tensord::expr {
 
 absl::StatusOr<std::string> RenderText(Env& env, const Value& value);
 
-// Strict JSON: numbers, strings, lists; tensors as {"dtype", "shape", "device", "data"}; devices and dtypes as their names; None as null.
+// Strict JSON: numbers, strings, lists; tensors as {"dtype", "shape", "device", "data"}; devices and dtypes as their
+// names; None as null.
 absl::StatusOr<std::string> RenderJson(Env& env, const Value& value);
 
 }  // namespace tensord::expr

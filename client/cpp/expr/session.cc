@@ -49,7 +49,8 @@ void ClientSession::Collect() {
   for (size_t from = 0; from < tensors.size(); from += batch) {
     DeleteTensorsRequest request;
     request.allow_missing = true;
-    for (size_t i = from; i < std::min(tensors.size(), from + batch); ++i) request.tensors.push_back(TensorRef::Id(tensors[i]));
+    for (size_t i = from; i < std::min(tensors.size(), from + batch); ++i)
+      request.tensors.push_back(TensorRef::Id(tensors[i]));
     engine_.DeleteTensors(caller_, request).status().IgnoreError();
   }
   for (const uint64_t id : models) engine_.DeleteModel(caller_, ModelRef{id, ""}).status().IgnoreError();

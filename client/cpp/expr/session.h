@@ -1,6 +1,7 @@
 // A session of the caller's own: opened, kept alive by a thread, closed at the end.
 //
-//   TENSORD_ASSIGN_OR_RETURN(std::shared_ptr<ClientSession> session, ClientSession::Open(engine, {.client = "tensorctl/0.1.0"}));
+//   TENSORD_ASSIGN_OR_RETURN(std::shared_ptr<ClientSession> session, ClientSession::Open(engine, {.client =
+// "tensorctl/0.1.0"}));
 //   session->engine().Execute(session->caller(), request, …);
 //
 // Handles that nobody needs any more are collected and given back a batch at a time (Collect). Thread safe.

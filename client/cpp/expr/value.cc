@@ -80,7 +80,8 @@ Arithmetic ComputeReals(std::string_view op, double a, double b) {
   if (op == "*") return {Value(a * b), ""};
   if (op == "**") {
     if (a == 0 && b < 0) return Problem("0 to a negative power");
-    if (a < 0 && b != std::floor(b) && std::isfinite(a) && std::isfinite(b)) return Problem("the result is complex, which is not offered");
+    if (a < 0 && b != std::floor(b) && std::isfinite(a) && std::isfinite(b))
+      return Problem("the result is complex, which is not offered");
     return {Value(std::pow(a, b)), ""};
   }
   if (op == "&" || op == "|" || op == "^" || op == "<<" || op == ">>") return Problem(StrCat("no ", op, " for reals"));
@@ -95,16 +96,17 @@ Arithmetic ComputeReals(std::string_view op, double a, double b) {
 }  // namespace
 
 std::string Value::KindText() const {
-  return std::visit(Overloaded{[](const None&) { return "None"; }, [](bool) { return "a bool"; },
-                               [](int64_t) { return "an integer"; }, [](uint64_t) { return "an integer"; },
-                               [](double) { return "a real"; }, [](const std::string&) { return "a string"; },
-                               [](Dtype) { return "a dtype"; }, [](const DeviceValue&) { return "a device"; },
-                               [](const ListPtr& l) { return l->tuple ? "a tuple" : "a list"; },
-                               [](const SliceValue&) { return "a slice"; }, [](const Ellipsis&) { return "an ellipsis"; },
-                               [](const TensorPtr&) { return "a tensor"; }, [](const LayersPtr&) { return "a layer"; },
-                               [](const ModelPtr& m) { return m->path.empty() ? "a model" : "a layer of a model"; },
-                               [](const Namespace&) { return "a module"; }, [](const Function&) { return "a function"; }},
-                    v);
+  return std::visit(
+      Overloaded{[](const None&) { return "None"; }, [](bool) { return "a bool"; },
+                 [](int64_t) { return "an integer"; }, [](uint64_t) { return "an integer"; },
+                 [](double) { return "a real"; }, [](const std::string&) { return "a string"; },
+                 [](Dtype) { return "a dtype"; }, [](const DeviceValue&) { return "a device"; },
+                 [](const ListPtr& l) { return l->tuple ? "a tuple" : "a list"; },
+                 [](const SliceValue&) { return "a slice"; }, [](const Ellipsis&) { return "an ellipsis"; },
+                 [](const TensorPtr&) { return "a tensor"; }, [](const LayersPtr&) { return "a layer"; },
+                 [](const ModelPtr& m) { return m->path.empty() ? "a model" : "a layer of a model"; },
+                 [](const Namespace&) { return "a module"; }, [](const Function&) { return "a function"; }},
+      v);
 }
 
 Value MakeSizes(absl::Span<const int64_t> sizes) {
@@ -121,7 +123,8 @@ Scalar ToScalar(const Value& value) {
 }
 
 Value FromScalar(const Scalar& scalar) {
-  return std::visit(Overloaded{[](std::monostate) { return Value(); }, [](auto number) { return Value(number); }}, scalar.value);
+  return std::visit(Overloaded{[](std::monostate) { return Value(); }, [](auto number) { return Value(number); }},
+                    scalar.value);
 }
 
 std::optional<int64_t> ToInteger(const Value& value) {
@@ -162,12 +165,9 @@ std::string StringText(std::string_view text) {
 
 std::string HostText(const Value& value) {
   return std::visit(
-      Overloaded{[](const None&) -> std::string { return "None"; },
-                 [](bool b) { return PythonText(b); },
-                 [](int64_t i) { return PythonText(i); },
-                 [](uint64_t u) { return PythonText(u); },
-                 [](double d) { return PythonText(d); },
-                 [](const std::string& s) { return StringText(s); },
+      Overloaded{[](const None&) -> std::string { return "None"; }, [](bool b) { return PythonText(b); },
+                 [](int64_t i) { return PythonText(i); }, [](uint64_t u) { return PythonText(u); },
+                 [](double d) { return PythonText(d); }, [](const std::string& s) { return StringText(s); },
                  [](Dtype d) { return StrCat("torch.", DtypeName(d)); },
                  [](const DeviceValue& d) { return DeviceText(d.id); },
                  [](const ListPtr& l) {

@@ -1,6 +1,7 @@
 // Values of the expression language: what a name or an expression can be.
 //
-// Numbers, strings, lists, dtypes and devices live in the client. Tensors and models live in the daemon; here they are references, or, for a
+// Numbers, strings, lists, dtypes and devices live in the client. Tensors and models live in the daemon; here they
+// are references, or, for a
 // tensor that nobody has needed yet, the instruction that will make it (graph.h).
 #pragma once
 
@@ -78,14 +79,14 @@ struct Function {
 
 struct Value {
   // uint64_t only for values above 2^63 - 1.
-  std::variant<None, bool, int64_t, uint64_t, double, std::string, Dtype, DeviceValue, ListPtr, SliceValue, Ellipsis, TensorPtr,
-               LayersPtr, ModelPtr, Namespace, Function>
+  std::variant<None, bool, int64_t, uint64_t, double, std::string, Dtype, DeviceValue, ListPtr, SliceValue, Ellipsis,
+               TensorPtr, LayersPtr, ModelPtr, Namespace, Function>
       v;
 
   Value() = default;
   template <class T>
-    requires(!std::same_as<std::remove_cvref_t<T>, Value>)
-  Value(T&& value) : v(std::forward<T>(value)) {}  // NOLINT(google-explicit-constructor)
+  requires(!std::same_as<std::remove_cvref_t<T>, Value>) Value(T&& value)
+      : v(std::forward<T>(value)) {}  // NOLINT(google-explicit-constructor)
 
   template <class T>
   const T* As() const {

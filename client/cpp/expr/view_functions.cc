@@ -169,7 +169,10 @@ absl::StatusOr<Value> Slice(Env& env, const Arguments& arguments) {
   TENSORD_ASSIGN_OR_RETURN(const TensorPtr x, read.Tensor("x,input"));
   ViewAttributes a;
   Dims axes;
-  for (const auto& [name, target] : {std::pair<std::string_view, Dims*>{"axes,axis", &axes}, {"starts,start", &a.starts}, {"stops,stop", &a.stops}, {"steps,step", &a.steps}}) {
+  for (const auto& [name, target] : {std::pair<std::string_view, Dims*>{"axes,axis", &axes},
+                                     {"starts,start", &a.starts},
+                                     {"stops,stop", &a.stops},
+                                     {"steps,step", &a.steps}}) {
     const Value* value = read.Optional(name);
     if (value == nullptr) continue;
     const std::optional<Dims> sizes = AsSizes(*value);

@@ -34,7 +34,8 @@ class EvaluatorTest : public testing::Test {
     out_.clear();
     const absl::Status status = evaluator_->Run(source);
     if (!status.ok()) {
-      out_ += StrCat(absl::StatusCodeToString(status.code()), " ", DetailsOf(status).reason_name, ": ", std::string(status.message()));
+      out_ += StrCat(absl::StatusCodeToString(status.code()), " ", DetailsOf(status).reason_name, ": ",
+                     std::string(status.message()));
     }
     if (out_.ends_with('\n')) out_.pop_back();
     return out_;
@@ -53,18 +54,23 @@ TEST_F(EvaluatorTest, TheTutorial) {
             "        [1., 1., 1.]], device='cuda:0')");
   EXPECT_EQ(Run("Y = rand(2, 3, device=try_gpu(1))"), "");
   EXPECT_EQ(Run("Y.device"), "device(type='cpu')");
-  EXPECT_THAT(Run("X + Y"), HasSubstr("FAILED_PRECONDITION DEVICE_MISMATCH: add: operand 1 (Y, float32[2,3]) is on cpu, operand 0 (X, "
-                                      "float32[2,3]) is on cuda:0; tensors must be on one device. Move one first: Y.to(\"cuda:0\")"));
+  EXPECT_THAT(
+      Run("X + Y"),
+      HasSubstr("FAILED_PRECONDITION DEVICE_MISMATCH: add: operand 1 (Y, float32[2,3]) is on cpu, operand 0 (X, "
+                "float32[2,3]) is on cuda:0; tensors must be on one device. Move one first: Y.to(\"cuda:0\")"));
   EXPECT_EQ(Run("Z = Y.cuda(0)"), "");
   EXPECT_EQ(Run("Z.cuda(0) is Z"), "True");
-  EXPECT_THAT(Run("X + Z"), MatchesRegex("tensor\\(\\[\\[1\\.[0-9]+, 1\\.[0-9]+, 1\\.[0-9]+\\],\n *\\[1\\.[0-9]+, 1\\.[0-9]+, 1\\.[0-9]+\\]\\], device='cuda:0'\\)"));
+  EXPECT_THAT(Run("X + Z"), MatchesRegex("tensor\\(\\[\\[1\\.[0-9]+, 1\\.[0-9]+, 1\\.[0-9]+\\],\n *\\[1\\.[0-9]+, "
+                                         "1\\.[0-9]+, 1\\.[0-9]+\\]\\], device='cuda:0'\\)"));
   EXPECT_EQ(Run("net = nn.Sequential(nn.Linear(3, 1))"), "");
   EXPECT_THAT(Run("net(X)"), HasSubstr("FAILED_PRECONDITION DEVICE_MISMATCH"));
   EXPECT_EQ(Run("net = net.to(device=try_gpu())"), "");
-  EXPECT_THAT(Run("net(X)"), MatchesRegex("tensor\\(\\[\\[ ?-?[0-9.]+\\],\n *\\[ ?-?[0-9.]+\\]\\], device='cuda:0'\\)"));
+  EXPECT_THAT(Run("net(X)"),
+              MatchesRegex("tensor\\(\\[\\[ ?-?[0-9.]+\\],\n *\\[ ?-?[0-9.]+\\]\\], device='cuda:0'\\)"));
   EXPECT_EQ(Run("net(X).shape"), "(2, 1)");
   EXPECT_EQ(Run("net[0].weight.data.device"), "device(type='cuda', index=0)");
-  EXPECT_THAT(Run("ones(2, device=\"cuda:7\")"), HasSubstr("NOT_FOUND DEVICE_UNKNOWN: no device cuda:7; there are cpu, cuda:0"));
+  EXPECT_THAT(Run("ones(2, device=\"cuda:7\")"),
+              HasSubstr("NOT_FOUND DEVICE_UNKNOWN: no device cuda:7; there are cpu, cuda:0"));
 }
 
 TEST_F(EvaluatorTest, NumbersAreComputedHere) {
@@ -73,7 +79,9 @@ TEST_F(EvaluatorTest, NumbersAreComputedHere) {
   EXPECT_EQ(Run("2 ** 62 + (2 ** 62 - 1)"), "9223372036854775807");
   EXPECT_EQ(Run("-9223372036854775808"), "-9223372036854775808");
   EXPECT_EQ(Run("18446744073709551615 + 0"), "18446744073709551615");
-  EXPECT_EQ(Run("2 ** 64"), "INVALID_ARGUMENT EXPRESSION_INVALID: line 1, column 3: the integer leaves the 64 bits that a number here has");
+  EXPECT_EQ(
+      Run("2 ** 64"),
+      "INVALID_ARGUMENT EXPRESSION_INVALID: line 1, column 3: the integer leaves the 64 bits that a number here has");
   EXPECT_EQ(Run("1 / 0"), "INVALID_ARGUMENT EXPRESSION_INVALID: line 1, column 3: division by zero");
   EXPECT_EQ(Run("7.5 // 2, -7.5 % 2, 2 ** -1, 2 ** 0.5"), "(3.0, 0.5, 0.5, 1.4142135623730951)");
   EXPECT_EQ(Run("1 < 2 < 3, 1 < 3 < 2, 3 == 3.0, nan == nan"), "(True, False, True, False)");
@@ -116,7 +124,8 @@ TEST_F(EvaluatorTest, Creation) {
   EXPECT_EQ(Run("(rand(3, seed=7) == rand(3, seed=7)).all()"), "tensor(True)");
   EXPECT_EQ(Run("a = (rand(4) == rand(4)).all().item(); a"), "False");
   EXPECT_THAT(Run("ones(-1)"), HasSubstr("SHAPE_INVALID"));
-  EXPECT_THAT(Run("ones(2, color=3)"), HasSubstr("ATTRIBUTE_INVALID: ones: a keyword is color; allowed: size, dtype, device"));
+  EXPECT_THAT(Run("ones(2, color=3)"),
+              HasSubstr("ATTRIBUTE_INVALID: ones: a keyword is color; allowed: size, dtype, device"));
 }
 
 TEST_F(EvaluatorTest, ManualSeedRepeats) {
@@ -133,28 +142,34 @@ TEST_F(EvaluatorTest, OpsByFunctionMethodOperatorAndAlias) {
   EXPECT_EQ(Run("X.sum(dim=(0, 1))"), "tensor(6.)");
   EXPECT_EQ(Run("X.mean()"), "tensor(1.5000)");
   EXPECT_EQ(Run("X.max(axis=1), X.argmax(dim=1)"), "(tensor([1., 4.]), tensor([0, 1]))");
-  EXPECT_EQ(Run("tensor([1., 2., 3., 4.]).var(), tensor([1., 2., 3., 4.]).var(unbiased=True)"), "(tensor(1.2500), tensor(1.6667))");
+  EXPECT_EQ(Run("tensor([1., 2., 3., 4.]).var(), tensor([1., 2., 3., 4.]).var(unbiased=True)"),
+            "(tensor(1.2500), tensor(1.6667))");
   EXPECT_EQ(Run("2 - X"), "tensor([[ 1.,  4.],\n        [-1., -2.]])");
   EXPECT_EQ(Run("X.mul(2).sub(1) - X.neg()"), "tensor([[ 2., -7.],\n        [ 8., 11.]])");
   EXPECT_EQ(Run("X @ X.T"), "tensor([[ 5., -5.],\n        [-5., 25.]])");
   EXPECT_EQ(Run("X > 0"), "tensor([[ True, False],\n        [ True,  True]])");
   EXPECT_EQ(Run("~(X > 0) | (X == 4)"), "tensor([[False,  True],\n        [False,  True]])");
   EXPECT_EQ(Run("where(X > 0, X, 0)"), "tensor([[1., 0.],\n        [3., 4.]])");
-  EXPECT_EQ(Run("X.clamp(min=0, max=3), clip(X, -1)"), "(tensor([[1., 0.],\n        [3., 3.]]), tensor([[ 1., -1.],\n        [ 3.,  4.]]))");
+  EXPECT_EQ(Run("X.clamp(min=0, max=3), clip(X, -1)"),
+            "(tensor([[1., 0.],\n        [3., 3.]]), tensor([[ 1., -1.],\n        [ 3.,  4.]]))");
   EXPECT_EQ(Run("softmax(zeros(2, 2), dim=1)"), "tensor([[0.5000, 0.5000],\n        [0.5000, 0.5000]])");
-  EXPECT_EQ(Run("cat([X, X], dim=1).shape, stack((X, X)).shape, concat([X, X], 0).shape"), "((2, 4), (2, 2, 2), (4, 2))");
+  EXPECT_EQ(Run("cat([X, X], dim=1).shape, stack((X, X)).shape, concat([X, X], 0).shape"),
+            "((2, 4), (2, 2, 2), (4, 2))");
   EXPECT_EQ(Run("tensor([-3, 3, -7, 7]) // tensor([2, -2, -2, 2])"), "tensor([-2, -2,  3,  3])");
   EXPECT_EQ(Run("tensor([5, 5, -5, -5]) % 3, fmod(tensor([5, -5]), 3)"), "(tensor([2, 2, 1, 1]), tensor([ 2, -2]))");
-  EXPECT_EQ(Run("torch.exp(torch.zeros(1)), F.relu(X).sum(), nn.functional.relu(X).sum()"), "(tensor([1.]), tensor(8.), tensor(8.))");
+  EXPECT_EQ(Run("torch.exp(torch.zeros(1)), F.relu(X).sum(), nn.functional.relu(X).sum()"),
+            "(tensor([1.]), tensor(8.), tensor(8.))");
   EXPECT_EQ(Run("sqrt(4)"), "tensor(2.)");
   EXPECT_EQ(Run("allclose(X, X + 1e-9), allclose(X, X + 1)"), "(True, False)");
 }
 
 TEST_F(EvaluatorTest, Views) {
   Run("X = arange(6).reshape(2, 3)");
-  EXPECT_EQ(Run("X.T.shape, X.reshape(3, -1).shape, X.view((6,)).shape, X.flatten().shape"), "((3, 2), (3, 2), (6,), (6,))");
+  EXPECT_EQ(Run("X.T.shape, X.reshape(3, -1).shape, X.view((6,)).shape, X.flatten().shape"),
+            "((3, 2), (3, 2), (6,), (6,))");
   EXPECT_EQ(Run("X.t()"), "tensor([[0, 3],\n        [1, 4],\n        [2, 5]])");
-  EXPECT_EQ(Run("X.unsqueeze(0).shape, X.unsqueeze(0).squeeze().shape, X.permute(1, 0).shape"), "((1, 2, 3), (2, 3), (3, 2))");
+  EXPECT_EQ(Run("X.unsqueeze(0).shape, X.unsqueeze(0).squeeze().shape, X.permute(1, 0).shape"),
+            "((1, 2, 3), (2, 3), (3, 2))");
   EXPECT_EQ(Run("ones(2, 3, 4).transpose(0, 2).shape, ones(2, 3, 4).mT.shape"), "((4, 3, 2), (2, 4, 3))");
   EXPECT_EQ(Run("ones(1, 3).expand(2, -1).shape, X.diagonal()"), "((2, 3), tensor([0, 4]))");
   EXPECT_EQ(Run("ones(2, 3, 4, 5).flatten(1, 2).shape"), "(2, 12, 5)");
@@ -168,13 +183,15 @@ TEST_F(EvaluatorTest, Indexing) {
   EXPECT_EQ(Run("X[1:, ::2]"), "tensor([[ 4,  6],\n        [ 8, 10]])");
   EXPECT_EQ(Run("X[::-1, 0]"), "tensor([8, 4, 0])");
   EXPECT_EQ(Run("X[0, 5:2:-1], X[0, -3:-1], X[0, 2:100]"), "(tensor([3]), tensor([1, 2]), tensor([2, 3]))");
-  EXPECT_EQ(Run("X[2:1].shape, X[..., 0].shape, X[None].shape, X[:, None, 1:3].shape, X[...].shape"), "((0, 4), (3,), (1, 3, 4), (3, 1, 2), (3, 4))");
+  EXPECT_EQ(Run("X[2:1].shape, X[..., 0].shape, X[None].shape, X[:, None, 1:3].shape, X[...].shape"),
+            "((0, 4), (3,), (1, 3, 4), (3, 1, 2), (3, 4))");
   EXPECT_EQ(Run("X[[0, 2]]"), "tensor([[ 0,  1,  2,  3],\n        [ 8,  9, 10, 11]])");
   EXPECT_EQ(Run("X[:, tensor([3, 0])]"), "tensor([[ 3,  0],\n        [ 7,  4],\n        [11,  8]])");
   EXPECT_EQ(Run("X[1, tensor([[0, 1]])].shape"), "(1, 2)");
   EXPECT_EQ(Run("take(X, tensor([0, 11])), X.take(tensor([1]), axis=0).shape"), "(tensor([ 0, 11]), (1, 4))");
   EXPECT_EQ(Run("arange(10)[9:0:-3], arange(10)[::-1][0]"), "(tensor([9, 6, 3]), tensor(9))");
-  EXPECT_THAT(Run("X[3]"), HasSubstr("OUT_OF_RANGE INDEX_OUT_OF_RANGE: index: index 3 is out of range for axis 0 of size 3"));
+  EXPECT_THAT(Run("X[3]"),
+              HasSubstr("OUT_OF_RANGE INDEX_OUT_OF_RANGE: index: index 3 is out of range for axis 0 of size 3"));
   EXPECT_THAT(Run("X[0, 0, 0]"), HasSubstr("AXIS_INVALID"));
   EXPECT_THAT(Run("X[::0]"), HasSubstr("ATTRIBUTE_INVALID: index: an index is 0; allowed: a step that is not 0"));
   EXPECT_THAT(Run("X[X > 3]"), HasSubstr("UNIMPLEMENTED NOT_OFFERED"));
@@ -184,10 +201,13 @@ TEST_F(EvaluatorTest, Indexing) {
 
 TEST_F(EvaluatorTest, AttributesAndNumbersOut) {
   Run("X = ones(2, 3, device='cuda:0')");
-  EXPECT_EQ(Run("X.shape, X.dtype, X.ndim, X.numel(), X.size(1), X.nbytes, X.is_cuda"), "((2, 3), torch.float32, 2, 6, 3, 24, True)");
+  EXPECT_EQ(Run("X.shape, X.dtype, X.ndim, X.numel(), X.size(1), X.nbytes, X.is_cuda"),
+            "((2, 3), torch.float32, 2, 6, 3, 24, True)");
   EXPECT_EQ(Run("X.sum().item(), float(X.sum()), int(X.sum()), bool(X.any())"), "(6.0, 6.0, 6, True)");
-  EXPECT_EQ(Run("X.tolist(), tensor([[True], [False]]).tolist()"), "([[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]], [[True], [False]])");
-  EXPECT_EQ(Run("X.dtype == float32, X.device == device('cuda:0'), X.device == 'cuda', X.shape == (2, 3)"), "(True, True, True, True)");
+  EXPECT_EQ(Run("X.tolist(), tensor([[True], [False]]).tolist()"),
+            "([[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]], [[True], [False]])");
+  EXPECT_EQ(Run("X.dtype == float32, X.device == device('cuda:0'), X.device == 'cuda', X.shape == (2, 3)"),
+            "(True, True, True, True)");
   EXPECT_EQ(Run("len(X), len(X.shape), X.device.type, X.device.index"), "(2, 2, 'cuda', 0)");
   EXPECT_THAT(Run("X.item()"), HasSubstr("only a tensor of one element is a number"));
   EXPECT_THAT(Run("X.sum"), HasSubstr("<function sum>"));
@@ -199,10 +219,13 @@ TEST_F(EvaluatorTest, AttributesAndNumbersOut) {
 TEST_F(EvaluatorTest, CastsAndMoves) {
   Run("X = tensor([0.5, 2.9, -2.9])");
   EXPECT_EQ(Run("X.to(int32)"), "tensor([ 0,  2, -2], dtype=torch.int32)");
-  EXPECT_EQ(Run("X.half().dtype, X.double().dtype, X.long().dtype, X.bool().dtype, X.astype(int).dtype, cast(X, 'bfloat16').dtype"),
+  EXPECT_EQ(Run("X.half().dtype, X.double().dtype, X.long().dtype, X.bool().dtype, X.astype(int).dtype, cast(X, "
+                "'bfloat16').dtype"),
             "(torch.float16, torch.float64, torch.int64, torch.bool, torch.int64, torch.bfloat16)");
-  EXPECT_EQ(Run("X.to('cuda:0', float16).device, X.cuda().dtype, X.to(X.cuda()).device"), "(device(type='cuda', index=0), torch.float32, device(type='cuda', index=0))");
-  EXPECT_EQ(Run("X.cpu() is X, X.to('cpu') is X, X.to(float32) is X, X.clone() is X, X.cuda() is X"), "(True, True, True, False, False)");
+  EXPECT_EQ(Run("X.to('cuda:0', float16).device, X.cuda().dtype, X.to(X.cuda()).device"),
+            "(device(type='cuda', index=0), torch.float32, device(type='cuda', index=0))");
+  EXPECT_EQ(Run("X.cpu() is X, X.to('cpu') is X, X.to(float32) is X, X.clone() is X, X.cuda() is X"),
+            "(True, True, True, False, False)");
   EXPECT_EQ(Run("Y = X; Y is X"), "True");
   EXPECT_THAT(Run("X.to('tpu')"), HasSubstr("DEVICE_UNKNOWN"));
   EXPECT_THAT(Run("device('tpu')"), HasSubstr("DEVICE_UNKNOWN: no device tpu; there are cpu, cuda:0"));
@@ -234,6 +257,16 @@ TEST_F(EvaluatorTest, SessionNamesAndValuesEndWithTheSession) {
   EXPECT_EQ(Run("X"), "tensor([1., 1.])");
 }
 
+TEST_F(EvaluatorTest, NamesThatAreNoWords) {
+  Run("X = ones(2)");
+  PublishRequest request;
+  request.source = TensorRef::Name("X");
+  request.name = "encoder.weight-1";
+  ASSERT_TRUE(engine_->Publish({}, request).ok());
+  EXPECT_EQ(Run("named('encoder.weight-1') + 1"), "tensor([2., 2.])");
+  EXPECT_THAT(Run("named('encoder.bias')"), HasSubstr("NOT_FOUND NAME_UNKNOWN"));
+}
+
 TEST_F(EvaluatorTest, ListsHoldWhatNamesMeantThen) {
   EXPECT_EQ(Run("X = zeros(1); L = [X]; X = ones(1); L[0], X"), "(tensor([0.]), tensor([1.]))");
   EXPECT_EQ(Run("Y = full((1,), 5.); X, Y = Y, X; X, Y"), "(tensor([5.]), tensor([1.]))");
@@ -244,7 +277,8 @@ TEST_F(EvaluatorTest, TemporariesLeaveNothingBehind) {
   Run("X = ones(4, device='cuda:0')");
   Run("_y = X * 2");
   const LocalEngine::Counts before = engine_->CountAlive();
-  for (int i = 0; i < 20; ++i) Run("((X + 1) * X).sum().item(); net = 1; _y = X * 3; nn.Sequential(nn.Linear(4, 2)).to('cuda')(X)");
+  for (int i = 0; i < 20; ++i)
+    Run("((X + 1) * X).sum().item(); net = 1; _y = X * 3; nn.Sequential(nn.Linear(4, 2)).to('cuda')(X)");
   const LocalEngine::Counts after = engine_->CountAlive();
   EXPECT_EQ(after.handles, before.handles);
   EXPECT_EQ(after.buffers, before.buffers);
@@ -259,7 +293,8 @@ TEST_F(EvaluatorTest, AFailedStatementChangesNothingAndTheNextOneRuns) {
   EXPECT_THAT(Run("frobnicate(X)"), HasSubstr("NAME_UNKNOWN: no tensor, model or variable is called frobnicate"));
   EXPECT_THAT(Run("rellu(X)"), HasSubstr("nearest: relu"));
   EXPECT_THAT(Run("float32 = 3"), HasSubstr("float32 is built in; choose another name"));
-  EXPECT_EQ(Run("1; 2; X +"), "INVALID_ARGUMENT EXPRESSION_INVALID: line 1, column 10: expected an expression, found end of line");
+  EXPECT_EQ(Run("1; 2; X +"),
+            "INVALID_ARGUMENT EXPRESSION_INVALID: line 1, column 10: expected an expression, found end of line");
 }
 
 TEST_F(EvaluatorTest, Models) {
@@ -277,7 +312,8 @@ TEST_F(EvaluatorTest, Models) {
   EXPECT_EQ(Run("twin = net; twin[0].weight.shape"), "(8, 4)");
   EXPECT_EQ(Run("_m = nn.Linear(4, 1); _m(x).shape, _m.weight.shape"), "((3, 1), (1, 4))");
   EXPECT_EQ(Run("net = net.cuda(); net.device"), "device(type='cuda', index=0)");
-  EXPECT_THAT(Run("net[2].bias"), HasSubstr("NOT_FOUND PARAMETER_UNKNOWN: model net has no parameter 2.bias; nearest: "));
+  EXPECT_THAT(Run("net[2].bias"),
+              HasSubstr("NOT_FOUND PARAMETER_UNKNOWN: model net has no parameter 2.bias; nearest: "));
   EXPECT_THAT(Run("net[3]"), HasSubstr("INDEX_OUT_OF_RANGE"));
   EXPECT_THAT(Run("nn.Sequential(nn.Linaer(3, 1))(x)"), HasSubstr("INVALID_ARGUMENT LAYER_INVALID"));
   EXPECT_THAT(Run("nn.Linear(1, 2, True, 4)"), HasSubstr("ARITY_INVALID"));
@@ -309,9 +345,12 @@ TEST_F(EvaluatorTest, Json) {
   options.json = true;
   Reopen(options);
   EXPECT_EQ(Run("tensor([nan, inf, -inf, 6e-7, -0.0, 1e30, 0.1])"),
-            "{\"dtype\":\"float32\",\"shape\":[7],\"device\":\"cpu\",\"data\":[\"NaN\",\"Infinity\",\"-Infinity\",6e-07,-0.0,1e+30,0.1]}");
-  EXPECT_EQ(Run("tensor([9007199254740993])"), "{\"dtype\":\"int64\",\"shape\":[1],\"device\":\"cpu\",\"data\":[9007199254740993]}");
-  EXPECT_EQ(Run("1; 0.5; nan; 'a\"b'; [1, (2, None)]; float16; try_gpu()"), "1\n0.5\n\"NaN\"\n\"a\\\"b\"\n[1,[2,null]]\n\"float16\"\n\"cuda:0\"");
+            "{\"dtype\":\"float32\",\"shape\":[7],\"device\":\"cpu\",\"data\":[\"NaN\",\"Infinity\",\"-Infinity\",6e-"
+            "07,-0.0,1e+30,0.1]}");
+  EXPECT_EQ(Run("tensor([9007199254740993])"),
+            "{\"dtype\":\"int64\",\"shape\":[1],\"device\":\"cpu\",\"data\":[9007199254740993]}");
+  EXPECT_EQ(Run("1; 0.5; nan; 'a\"b'; [1, (2, None)]; float16; try_gpu()"),
+            "1\n0.5\n\"NaN\"\n\"a\\\"b\"\n[1,[2,null]]\n\"float16\"\n\"cuda:0\"");
   EXPECT_EQ(Run("print(1, 'x')"), "1\n\"x\"");
 }
 
@@ -319,7 +358,8 @@ TEST_F(EvaluatorTest, PrintAndSettings) {
   EXPECT_EQ(Run("print('sum', ones(2).sum())"), "sum tensor(2.)");
   EXPECT_EQ(Run("set_printoptions(precision=2); tensor([0.12345])"), "tensor([0.12])");
   EXPECT_EQ(Run("help(relu)"), "relu(x)\n    max(x, 0); NaN stays NaN.");
-  EXPECT_EQ(Run("import torch\nfrom torch import nn\ntorch.cuda.is_available(), torch.cuda.device_count()"), "(True, 1)");
+  EXPECT_EQ(Run("import torch\nfrom torch import nn\ntorch.cuda.is_available(), torch.cuda.device_count()"),
+            "(True, 1)");
 }
 
 TEST_F(EvaluatorTest, Completion) {
@@ -332,7 +372,8 @@ TEST_F(EvaluatorTest, Completion) {
 
 // Every row of the table can be called: none is left without a form.
 TEST_F(EvaluatorTest, EveryOpIsAFunction) {
-#define TENSORD_OP(Enum, name, Family, Types, operands, results, fields, summary) EXPECT_TRUE(IsFunction(#name)) << #name;
+#define TENSORD_OP(Enum, name, Family, Types, operands, results, fields, summary) \
+  EXPECT_TRUE(IsFunction(#name)) << #name;
 #include "kernels/ops/ops.def"
 #undef TENSORD_OP
 #define TENSORD_ALIAS(alias, op) EXPECT_NE(FindCallableOp(#alias), Op::kNone) << #alias;
@@ -340,11 +381,13 @@ TEST_F(EvaluatorTest, EveryOpIsAFunction) {
 }
 
 TEST(Layers, FromText) {
-  const auto layer = ParseLayers("nn.Sequential(nn.Linear(3, 1), nn.Conv2d(1, 8, kernel_size=(3, 3)), nn.LeakyThing(0.5))");
+  const auto layer =
+      ParseLayers("nn.Sequential(nn.Linear(3, 1), nn.Conv2d(1, 8, kernel_size=(3, 3)), nn.LeakyThing(0.5))");
   ASSERT_TRUE(layer.ok()) << layer.status();
   EXPECT_EQ(layer->type, "Sequential");
   ASSERT_EQ(layer->layers.size(), 3u);
-  EXPECT_EQ(std::get<std::vector<int64_t>>(layer->layers[1].options.at("kernel_size").value), (std::vector<int64_t>{3, 3}));
+  EXPECT_EQ(std::get<std::vector<int64_t>>(layer->layers[1].options.at("kernel_size").value),
+            (std::vector<int64_t>{3, 3}));
   EXPECT_FALSE(ParseLayers("X + 1").ok());
   EXPECT_FALSE(ParseLayers("nn.Linear(x, 1)").ok());
 }

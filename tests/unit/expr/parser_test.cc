@@ -62,7 +62,8 @@ std::string Show(const Node* node) {
 std::string ShowStatement(const Statement& statement) {
   std::string text;
   for (const Statement::Target& target : statement.targets) {
-    text += statement.kind == StatementKind::kDelete ? StrCat("del ", target.names[0], " ") : StrCat(StrJoin(target.names, ","), " = ");
+    text += statement.kind == StatementKind::kDelete ? StrCat("del ", target.names[0], " ")
+                                                     : StrCat(StrJoin(target.names, ","), " = ");
   }
   if (statement.kind == StatementKind::kImport) return "import";
   return statement.value ? text + Show(statement.value.get()) : text;
@@ -153,8 +154,10 @@ TEST(Parser, Refusals) {
       {"f(a=1, 2)", "line 1, column 8: a positional argument follows a keyword argument"},
       {"f(a=1, a=2)", "line 1, column 8: a is given twice"},
       {"f(*x)", "line 1, column 3: expected an argument (unpacking is not offered), found '*'"},
-      {"X[0] = 1", "line 1, column 6: tensors are immutable: make a new one (where, concat, +) and assign that to a name"},
-      {"X.data = 1", "line 1, column 8: tensors are immutable: make a new one (where, concat, +) and assign that to a name"},
+      {"X[0] = 1",
+       "line 1, column 6: tensors are immutable: make a new one (where, concat, +) and assign that to a name"},
+      {"X.data = 1",
+       "line 1, column 8: tensors are immutable: make a new one (where, concat, +) and assign that to a name"},
       {"1 = X", "line 1, column 3: only a name can stand left of ="},
       {"for x in y", "line 1, column 1: 'for' is not offered: a statement is an expression, an assignment or del"},
       {"[x for x in y]", "line 1, column 4: 'for' is not offered in expressions"},
@@ -204,10 +207,12 @@ TEST(Parser, DepthIsBounded) {
     return text;
   };
   EXPECT_TRUE(Parse(nested("(", ")", 150)).ok());
-  for (const std::string& text : {nested("(", ")", 100000), nested("[", "]", 100000), nested("-", "", 100000), nested("not ", "", 100000),
-                                  nested("f(", ")", 100000), nested("2 ** ", "", 100000), nested("", " + 1", 100000), nested("", ".T", 100000)}) {
+  for (const std::string& text :
+       {nested("(", ")", 100000), nested("[", "]", 100000), nested("-", "", 100000), nested("not ", "", 100000),
+        nested("f(", ")", 100000), nested("2 ** ", "", 100000), nested("", " + 1", 100000), nested("", ".T", 100000)}) {
     const absl::Status status = Parse(text).status();
-    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("nested deeper than 200 levels")) << text.substr(0, 10);
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("nested deeper than 200 levels"))
+        << text.substr(0, 10);
   }
 }
 

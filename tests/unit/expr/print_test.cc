@@ -32,10 +32,13 @@ std::string Raw(const std::vector<V>& values) {
   return data;
 }
 
-TensorSpec Spec(Dtype dtype, Dims shape, std::string_view device = "cpu") { return {{dtype, std::move(shape)}, *DeviceId::Parse(device)}; }
+TensorSpec Spec(Dtype dtype, Dims shape, std::string_view device = "cpu") {
+  return {{dtype, std::move(shape)}, *DeviceId::Parse(device)};
+}
 
 template <class T>
-std::string Text(Dims shape, const std::vector<double>& values, std::string_view device = "cpu", const PrintOptions& options = {}) {
+std::string Text(Dims shape, const std::vector<double>& values, std::string_view device = "cpu",
+                 const PrintOptions& options = {}) {
   return TensorText(Spec(DtypeOf<T>, std::move(shape), device), Raw<T>(values), options);
 }
 
@@ -150,12 +153,16 @@ TEST(Print, Precision) {
 }
 
 TEST(Json, NumbersReadBackExactly) {
-  EXPECT_EQ(TensorDataJson({Dtype::kFloat32, {7}}, Raw<float>(std::vector<double>{kNan, kInf, -kInf, 6e-7, -0.0, 1e30, 0.1f})),
+  EXPECT_EQ(TensorDataJson({Dtype::kFloat32, {7}},
+                           Raw<float>(std::vector<double>{kNan, kInf, -kInf, 6e-7, -0.0, 1e30, 0.1f})),
             "[\"NaN\",\"Infinity\",\"-Infinity\",6e-07,-0.0,1e+30,0.1]");
-  EXPECT_EQ(TensorDataJson({Dtype::kInt64, {1}}, Raw<int64_t>(std::vector<int64_t>{9007199254740993})), "[9007199254740993]");
-  EXPECT_EQ(TensorDataJson({Dtype::kUint64, {1}}, Raw<uint64_t>(std::vector<uint64_t>{18446744073709551615u})), "[18446744073709551615]");
+  EXPECT_EQ(TensorDataJson({Dtype::kInt64, {1}}, Raw<int64_t>(std::vector<int64_t>{9007199254740993})),
+            "[9007199254740993]");
+  EXPECT_EQ(TensorDataJson({Dtype::kUint64, {1}}, Raw<uint64_t>(std::vector<uint64_t>{18446744073709551615u})),
+            "[18446744073709551615]");
   EXPECT_EQ(TensorDataJson({Dtype::kFloat64, {}}, Raw<double>(std::vector<double>{0.1 + 0.2})), "0.30000000000000004");
-  EXPECT_EQ(TensorDataJson({Dtype::kFloat32, {2}}, Raw<float>(std::vector<double>{16777216, 1e-45})), "[16777216.0,1e-45]");
+  EXPECT_EQ(TensorDataJson({Dtype::kFloat32, {2}}, Raw<float>(std::vector<double>{16777216, 1e-45})),
+            "[16777216.0,1e-45]");
   EXPECT_EQ(TensorDataJson({Dtype::kFloat16, {2}}, Raw<Half>(std::vector<double>{0.1, 65504})), "[0.1,65504.0]");
   EXPECT_EQ(TensorDataJson({Dtype::kBfloat16, {1}}, Raw<BFloat16>(std::vector<double>{0.1})), "[0.1]");
   EXPECT_EQ(TensorDataJson({Dtype::kBool, {2, 1}}, Raw<bool>(std::vector<double>{1, 0})), "[[true],[false]]");
