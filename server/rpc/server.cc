@@ -21,6 +21,7 @@
 #include "kernels/core/error.h"
 #include "server/observe/log.h"
 #include "server/rpc/listen.h"
+#include "server/rpc/malformed.h"
 #include "server/rpc/services.h"
 
 namespace tensord {
@@ -107,6 +108,7 @@ class GrpcServer final : public Server {
     for (const ListenAddress& address : wanted) local = local && address.loopback;
     builder.SetOption(std::make_unique<ReflectionOption>(local));
     for (const std::unique_ptr<grpc::Service>& part : parts_) builder.RegisterService(part.get());
+    builder.experimental().SetInterceptorCreators(rpc::MalformedRequests());
     std::vector<std::vector<int>> ports(wanted.size());
     for (size_t i = 0; i < wanted.size(); ++i) TENSORD_RETURN_IF_ERROR(AddPorts(builder, wanted[i], ports[i]));
     {
