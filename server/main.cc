@@ -1,8 +1,10 @@
 // tensord, the daemon: reads flags, puts devices, engine and server together, waits for a signal, takes them apart.
 #include <malloc.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -31,6 +33,8 @@ constexpr std::string_view kNoCuda = "no CUDA device: this build has no CUDA bac
                                      "); --emulate-cuda stands in for one";
 constexpr int kBadFlags = 2;
 constexpr int kCannotStart = 1;
+// Beyond the grace: for taking apart what has ended.
+constexpr absl::Duration kLastWords = absl::Seconds(2);
 
 // libgomp reads GOMP_SPINCOUNT while it is loaded. By default its idle threads spin for milliseconds, which takes half
 // a core from the transport; so the process sets it and executes itself again, once, unless the operator has chosen.
@@ -48,6 +52,14 @@ void TuneAllocator() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 2'000'000'000);
   mallopt(M_TOP_PAD, 64 << 20);
+}
+
+// Every connection is a descriptor; the soft limit is often 1024 where the hard one is far higher.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min<rlim_t>(limit.rlim_max, 65536));
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 std::string VersionText() { return StrCat("tensord ", kVersion, "\nprotocol 1\nbackends cpu, emulated\n", kNoCuda); }
@@ -167,11 +179,14 @@ int Run(const DaemonFlags& flags) {
     ShutDown(**server, *engine, flags.shutdown_grace);
     pthread_kill(main_thread, SIGUSR1);
   });
-  sigwait(&waited, &signal);
-  if (signal != SIGUSR1) {
-    LogWarning("second signal: ending at once");
+  const timespec patience = absl::ToTimespec(flags.shutdown_grace + kLastWords);
+  const int second = sigtimedwait(&waited, nullptr, &patience);
+  if (second != SIGUSR1) {
+    // A kernel that runs cannot be interrupted: the process goes, and the system takes back what it held.
+    LogWarning(second > 0 ? "second signal: ending at once"
+                          : "work is still running after the grace: ending without it");
     (*server)->RemoveSockets();
-    _exit(128 + signal);
+    _exit(second > 0 ? 128 + second : 0);
   }
   worker.join();
   LogInfo("stopped");
@@ -184,6 +199,7 @@ int Run(const DaemonFlags& flags) {
 int main(int argc, char** argv) {
   tensord::ExecuteAgainWithShortSpin(argv);
   tensord::TuneAllocator();
+  tensord::RaiseDescriptorLimit();
   tensord::DaemonFlags flags;
   if (const std::optional<int> code = tensord::ParseFlags(argc, argv, tensord::VersionText(), flags)) return *code;
   if (const absl::Status status = tensord::ConfigureLog(flags.log); !status.ok()) {

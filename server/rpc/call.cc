@@ -16,6 +16,23 @@ absl::Status InvalidMetadata(std::string_view key, std::string_view value, std::
   return Error(Reason::kFieldInvalid).Say("field", key).With("value", value).With("allowed", allowed).At(key);
 }
 
+// gRPC writes the brackets of an address as %5B and %5D.
+std::string Unescape(std::string_view text) {
+  std::string plain;
+  plain.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned value = 0;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(text.data() + i + 1, text.data() + i + 3, value, 16).ptr == text.data() + i + 3) {
+      plain += static_cast<char>(value);
+      i += 2;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
 absl::Time DeadlineOf(const grpc::ServerContextBase& context) {
   const auto deadline = context.deadline();
   if (deadline == std::chrono::system_clock::time_point::max()) return absl::InfiniteFuture();
@@ -26,7 +43,7 @@ absl::Time DeadlineOf(const grpc::ServerContextBase& context) {
 
 absl::StatusOr<Caller> CallerOf(const grpc::ServerContextBase& context) {
   Caller caller;
-  caller.peer = context.peer();
+  caller.peer = Unescape(context.peer());
   caller.deadline = DeadlineOf(context);
   const auto& metadata = context.client_metadata();
   const auto [first, last] = metadata.equal_range("tensord-session");

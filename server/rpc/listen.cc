@@ -163,7 +163,7 @@ absl::StatusOr<ListenGuard> ProbeUnix(const ListenAddress& address) {
   } else if (errno != ENOENT) {
     return Unavailable(address, ErrnoText(errno));
   }
-  if (access(folder.c_str(), W_OK | X_OK) != 0)
+  if (faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
     return Unavailable(address, StrCat("folder ", folder, ": ", ErrnoText(errno)));
   return guard;
 }

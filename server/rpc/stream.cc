@@ -20,7 +20,14 @@ constexpr uint64_t kResponseBytes = 1 << 20;
 // Values waiting to be written above which nothing more is read.
 constexpr uint64_t kOutboxBytes = 8 << 20;
 
-uint64_t BytesOf(const ReadReply& reply) { return 64 + (reply.data.has_value() ? reply.data->size() : 0); }
+// What one takes in a response, roughly and rather too much.
+uint64_t BytesOf(const InstructionReport& report) {
+  return 128 + report.label.size() + (report.error.ok() ? 0 : 1024 + report.error.message().size());
+}
+uint64_t BytesOf(const ReadReply& reply) {
+  return 128 + (reply.data.has_value() ? reply.data->size() : 0) +
+         (reply.error.ok() ? 0 : 1024 + reply.error.message().size());
+}
 
 // Three parties: the reader (OnReadDone, one at a time) submits messages; the engine's callbacks fill `outbox_` from
 // any thread, also from inside Submit; the writer sends it. They meet in the fields under mutex_, which is never held
@@ -93,7 +100,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
   void OnDrain(const absl::Status& notice) override {
     absl::MutexLock lock(&mutex_);
-    outbox_.notices.push_back(notice);
+    notices_.push_back(notice);
     Settle();
   }
 
@@ -122,8 +129,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     void OnReport(InstructionReport report) override {
       link_->With([&](StreamReactor& stream) {
         absl::MutexLock lock(&stream.mutex_);
-        stream.outbox_bytes_ += 64;
-        stream.outbox_.reports.push_back(std::move(report));
+        stream.outbox_bytes_ += BytesOf(report);
+        stream.reports_.push_back(std::move(report));
         stream.Settle();
       });
     }
@@ -205,7 +212,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
   // True where there is something to write now; may set the alarm for an acknowledgement that can wait.
   bool MustWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (!replies_.empty() || !outbox_.reports.empty() || !outbox_.notices.empty()) return true;
+    if (!replies_.empty() || !reports_.empty() || !notices_.empty()) return true;
     if (acknowledged_ == told_) return false;
     const bool ending = end_.has_value() || input_ended_;
     if (ending || overdue_ || owed_instructions_ * 4 >= services_.limits.stream_window_instructions ||
@@ -247,23 +254,31 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
   bool submitting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return submitter_ != std::thread::id(); }
 
-  void Write() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    uint64_t bytes = 0;
-    while (!replies_.empty() && (bytes == 0 || bytes + BytesOf(replies_.front()) <= kResponseBytes)) {
-      const uint64_t size = BytesOf(replies_.front());
+  // Moves what fits into a response from the front of `from`; at least one where the response is still empty.
+  template <class T>
+  void Gather(std::deque<T>& from, std::vector<T>& to, uint64_t& bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    while (!from.empty()) {
+      const uint64_t size = BytesOf(from.front());
+      if (bytes > 0 && bytes + size > kResponseBytes) return;
       bytes += size;
       outbox_bytes_ -= size;
-      outbox_.replies.push_back(std::move(replies_.front()));
-      replies_.pop_front();
+      to.push_back(std::move(from.front()));
+      from.pop_front();
     }
-    outbox_bytes_ -= outbox_.reports.size() * 64;
-    outbox_.acknowledged = acknowledged_;
+  }
+
+  void Write() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    wire::StreamEvents events;
+    uint64_t bytes = 0;
+    Gather(replies_, events.replies, bytes);
+    Gather(reports_, events.reports, bytes);
+    events.notices.swap(notices_);
+    events.acknowledged = acknowledged_;
     told_ = acknowledged_;
     owed_instructions_ = 0;
     owed_bytes_ = 0;
     overdue_ = false;
-    out_ = SerializeMessage(wire::ToProto(outbox_));
-    outbox_ = wire::StreamEvents();
+    out_ = SerializeMessage(wire::ToProto(events));
     writing_ = true;
     StartWrite(&out_);
   }
@@ -301,8 +316,9 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   std::unique_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
 
   std::deque<ReadReply> replies_ ABSL_GUARDED_BY(mutex_);
-  wire::StreamEvents outbox_ ABSL_GUARDED_BY(mutex_);  // reports and notices; replies join as they are written
-  uint64_t outbox_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::deque<InstructionReport> reports_ ABSL_GUARDED_BY(mutex_);
+  std::vector<absl::Status> notices_ ABSL_GUARDED_BY(mutex_);
+  uint64_t outbox_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of replies and reports
   grpc::ByteBuffer out_ ABSL_GUARDED_BY(mutex_);
 
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;

@@ -214,6 +214,34 @@ TEST_F(StreamTest, ReportsAndNoticesArePassedOn) {
   EXPECT_TRUE(call->Finish().ok());
 }
 
+TEST_F(StreamTest, ManyLongReportsAreSpreadOverResponses) {
+  Start();
+  engine_.submit = [](StreamMessage& message, StreamListener& listener) {
+    for (uint32_t i = 0; i < 2000; ++i) {
+      InstructionReport report;
+      report.sequence = message.sequence;
+      report.instruction = i;
+      report.op = Op::kAdd;
+      report.label = std::string(4096, 'l');
+      listener.OnReport(std::move(report));
+    }
+    listener.OnAcknowledged(message.sequence);
+    return absl::OkStatus();
+  };
+  grpc::ClientContext context;
+  const auto call = Open(context);
+  ASSERT_TRUE(call->Write(Message(1)));
+  call->WritesDone();
+  v1::StreamResponse response;
+  uint32_t next = 0;
+  while (call->Read(&response)) {
+    EXPECT_LE(response.ByteSizeLong(), 2u << 20);
+    for (const v1::InstructionReport& report : response.reports()) EXPECT_EQ(report.instruction(), next++);
+  }
+  EXPECT_EQ(next, 2000u);
+  EXPECT_TRUE(call->Finish().ok());
+}
+
 TEST_F(StreamTest, ARefusedSubmitEndsTheStreamAfterWhatWasSaid) {
   Start();
   engine_.submit = [](StreamMessage& message, StreamListener& listener) -> absl::Status {
