@@ -24,8 +24,8 @@ constexpr int64_t kStreamBytes = int64_t{64} << 20;
 constexpr int64_t kPanelRows = 256;
 constexpr int64_t kPanelElements = 256 * 1024;
 
-// Memory of the calling thread for blocks in flight. It grows to what the largest plan needed and is kept: some hundred
-// KiB a thread.
+// Memory of the calling thread for blocks in flight. It grows to what the largest plan needed and is kept: some ten KiB a
+// thread, and a panel (at most 2 MiB) for each transposed source.
 class Arena {
  public:
   static char* OfThread(size_t bytes) {
