@@ -1,7 +1,7 @@
 // Who holds device memory: ledger entries that storage points to, so that memory never points into a session.
 //
-// A session has an account, and so has every published name. Storage is charged to one account at a time; publishing a tensor
-// moves its charge to the name, and taking the name away moves it back to where it came from.
+// A session has an account, and so has every published name. Storage is charged to one account at a time; publishing a
+// tensor moves its charge to the name, and taking the name away moves it back to where it came from.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,8 @@ class AccountBook;
 // One holder. Thread safe.
 class Account : public RefCounted<Account> {
  public:
-  // `session` is a public id, `name` a published name with workspace; both empty: calls without a session. `book` outlives the account.
+  // `session` is a public id, `name` a published name with workspace; both empty: calls without a session. `book`
+  // outlives the account.
   Account(AccountBook& book, std::string principal, std::string session, std::string name);
   ~Account();
 

@@ -1,6 +1,8 @@
-// What the parts of the engine share: devices, sessions, names, accounts, limits. One for an engine; transfers that are still open keep it alive.
+// What the parts of the engine share: devices, sessions, names, accounts, limits. One for an engine; transfers that are
+// still open keep it alive.
 //
-// Lock order: a session's mutex, then a stream's or an upload's, then one of: names, executor, timer, accounts. The registry of sessions and that of principals are held alone.
+// Lock order: a session's mutex, then a stream's or an upload's, then one of: names, executor, timer, accounts. The
+// registry of sessions and that of principals are held alone.
 #pragma once
 
 #include <atomic>
@@ -43,7 +45,8 @@ struct Core : public std::enable_shared_from_this<Core> {
   absl::Status CheckOpen() const;
   absl::Status Draining() const;
 
-  // How long a name is to last, and where. Errors: FEATURE_UNAVAILABLE, FIELD_INVALID; `path` ends with a dot or is empty.
+  // How long a name is to last, and where. Errors: FEATURE_UNAVAILABLE, FIELD_INVALID; `path` ends with a dot or is
+  // empty.
   absl::Status CheckTtl(const PublishRequest& publish, std::string_view path) const;
 
   // The principal's counts, made when first seen.
@@ -55,7 +58,8 @@ struct Core : public std::enable_shared_from_this<Core> {
   absl::StatusOr<std::shared_ptr<Session>> FindSession(const Caller& caller);
   // The same where there must be one. Error: SESSION_REQUIRED naming the field.
   absl::StatusOr<std::shared_ptr<Session>> NeedSession(const Caller& caller, std::string_view field);
-  // Waits (blocking) until the stream's message caller.after has been submitted. Errors: DEADLINE_EXCEEDED, SESSION_UNKNOWN.
+  // Waits (blocking) until the stream's message caller.after has been submitted. Errors: DEADLINE_EXCEEDED,
+  // SESSION_UNKNOWN.
   absl::Status AwaitAfter(const Caller& caller, Session* session);
   // FindSession and AwaitAfter: what every call that answers at once begins with.
   absl::StatusOr<std::shared_ptr<Session>> Enter(const Caller& caller);
@@ -72,8 +76,8 @@ struct Core : public std::enable_shared_from_this<Core> {
   // Workspace of unqualified names.
   std::string WorkspaceOf(const Session* session) const { return session ? session->workspace : "default"; }
 
-  // What a reference stands for. With a session its mutex must be held. Errors: HANDLE_UNKNOWN, NAME_UNKNOWN, KIND_MISMATCH, PARAMETER_UNKNOWN, SESSION_REQUIRED,
-  // FIELD_INVALID (nothing set).
+  // What a reference stands for. With a session its mutex must be held. Errors: HANDLE_UNKNOWN, NAME_UNKNOWN,
+  // KIND_MISMATCH, PARAMETER_UNKNOWN, SESSION_REQUIRED, FIELD_INVALID (nothing set).
   absl::StatusOr<Ref<Tensor>> Resolve(const TensorRef& ref, Session* session) const;
   absl::StatusOr<Ref<Model>> Resolve(const ModelRef& ref, Session* session) const;
 
@@ -84,7 +88,8 @@ struct Core : public std::enable_shared_from_this<Core> {
   size_t PageSize(const PageRequest& page) const;
   Quota QuotaOf(const Principal& principal) const;
 
-  // Device, dtype, shape of a tensor that somebody asks for. Errors: DTYPE_UNKNOWN, SHAPE_INVALID, LIMIT_EXCEEDED, DEVICE_UNKNOWN, at `path`.spec….
+  // Device, dtype, shape of a tensor that somebody asks for. Errors: DTYPE_UNKNOWN, SHAPE_INVALID, LIMIT_EXCEEDED,
+  // DEVICE_UNKNOWN, at `path`.spec….
   absl::StatusOr<TensorSpec> CheckSpec(const SpecRequest& request, std::string_view path) const;
   // Raw values for a spec. Error: DATA_INVALID (size; a bool that is neither 0 nor 1), at `path`.
   absl::Status CheckData(const TensorType& type, std::string_view data, std::string_view path) const;

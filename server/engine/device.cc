@@ -90,9 +90,8 @@ absl::Status Device::Read(void* host, const void* data, size_t bytes) {
 }
 
 DeviceSet::DeviceSet(std::vector<EngineDevice> devices, AccountBook& book) {
-  std::sort(devices.begin(), devices.end(), [](const EngineDevice& a, const EngineDevice& b) {
-    return a.backend->Info().id < b.backend->Info().id;
-  });
+  std::sort(devices.begin(), devices.end(),
+            [](const EngineDevice& a, const EngineDevice& b) { return a.backend->Info().id < b.backend->Info().id; });
   for (EngineDevice& parts : devices) {
     const auto index = static_cast<uint32_t>(devices_.size());
     devices_.push_back(std::make_unique<Device>(index, std::move(parts), book));

@@ -30,8 +30,9 @@ class Device {
   bool host_addressable() const { return host_addressable_; }
   Executor& executor() { return *executor_; }
 
-  // Null for no bytes. Climbs the ladder before it refuses: the cache, then memory still in flight, then everything cached given back. Error:
-  // MEMORY_EXHAUSTED with a MemoryShortage as far as `account`'s principal may know the holders.
+  // Null for no bytes. Climbs the ladder before it refuses: the cache, then memory still in flight, then everything
+  // cached given back. Error: MEMORY_EXHAUSTED with a MemoryShortage as far as `account`'s principal may know the
+  // holders.
   absl::StatusOr<void*> Allocate(size_t bytes, const Account& account);
   void Deallocate(void* data, size_t bytes);
 

@@ -128,7 +128,8 @@ class DownloadCall : public RefCounted<DownloadCall> {
 void StartDownload(const std::shared_ptr<Core>& core, const Caller& caller, const DownloadRequest& request,
                    Done<std::unique_ptr<DownloadSource>> done) {
   auto call = MakeRef<DownloadCall>(core, caller, request, std::move(done));
-  core->EnterAsync(caller, [call](absl::StatusOr<std::shared_ptr<Session>> session) { call->Start(std::move(session)); });
+  core->EnterAsync(caller,
+                   [call](absl::StatusOr<std::shared_ptr<Session>> session) { call->Start(std::move(session)); });
 }
 
 }  // namespace tensord

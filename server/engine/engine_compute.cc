@@ -10,7 +10,8 @@
 namespace tensord {
 namespace {
 
-// Fills in what follows from the program's own types: all sizes and dtypes of the inputs are known, and no call is inside.
+// Fills in what follows from the program's own types: all sizes and dtypes of the inputs are known, and no call is
+// inside.
 absl::Status InferSignature(RegisteredProgram& registered) {
   Program& program = registered.program;
   std::vector<TensorType> types;

@@ -12,11 +12,10 @@ namespace {
 
 absl::StatusOr<Done<ModelInfo>> Counted(Core& core, const Caller& caller, Done<ModelInfo>& done) {
   TENSORD_ASSIGN_OR_RETURN(RequestSlot slot, RequestSlot::Take(core, caller.principal));
-  return Done<ModelInfo>(
-      [slot = std::move(slot), done = std::move(done)](absl::StatusOr<ModelInfo> info) mutable {
-        slot.reset();
-        done(std::move(info));
-      });
+  return Done<ModelInfo>([slot = std::move(slot), done = std::move(done)](absl::StatusOr<ModelInfo> info) mutable {
+    slot.reset();
+    done(std::move(info));
+  });
 }
 
 }  // namespace
@@ -62,7 +61,10 @@ absl::StatusOr<ListModelsResponse> EngineImpl::ListModels(const Caller& caller, 
     if (!session) return Error(Reason::kSessionRequired).With("field", "handles");
     uint64_t after = 0;
     if (!token.empty() && !absl::SimpleAtoi(token, &after)) {
-      return Error(Reason::kFieldInvalid).With("value", "no token of ours").With("allowed", "next_page_token").At("page_token");
+      return Error(Reason::kFieldInvalid)
+          .With("value", "no token of ours")
+          .With("allowed", "next_page_token")
+          .At("page_token");
     }
     std::vector<std::pair<uint64_t, Ref<Model>>> page;
     bool more = false;
@@ -102,7 +104,8 @@ absl::StatusOr<uint64_t> EngineImpl::DeleteModel(const Caller& caller, const Mod
     if (ref.id != 0) {
       if (std::optional<Handle> handle = FreeHandle(*session, ref.id)) gone = *std::move(handle);
     } else {
-      TENSORD_ASSIGN_OR_RETURN(const std::string full, core_->names.Qualify(ref.name, core_->WorkspaceOf(session.get())));
+      TENSORD_ASSIGN_OR_RETURN(const std::string full,
+                               core_->names.Qualify(ref.name, core_->WorkspaceOf(session.get())));
       TENSORD_ASSIGN_OR_RETURN(std::vector<Handle> removed, core_->names.Remove({full}, /*model=*/true, false));
       if (!removed.empty()) gone = std::move(removed[0]);
     }

@@ -146,8 +146,7 @@ absl::StatusOr<OpenSessionResponse> EngineImpl::OpenSession(const Caller& caller
         .With("limit", core_->limits().max_sessions)
         .With("requested", 1);
   }
-  const absl::Duration lease =
-      std::clamp(request.lease.value_or(core_->options.default_lease), kMinLease, kMaxLease);
+  const absl::Duration lease = std::clamp(request.lease.value_or(core_->options.default_lease), kMinLease, kMaxLease);
   const absl::Duration grace =
       std::clamp(request.grace.value_or(core_->options.default_grace), absl::ZeroDuration(), kMaxGrace);
   const std::string id = RandomHex(8);
@@ -206,7 +205,10 @@ absl::StatusOr<ListSessionsResponse> EngineImpl::ListSessions(const Caller& call
   std::string after_id;
   if (!page.page_token.empty()) {
     if (colon == std::string::npos || !absl::SimpleAtoi(page.page_token.substr(0, colon), &after_ns)) {
-      return Error(Reason::kFieldInvalid).With("value", "no token of ours").With("allowed", "next_page_token").At("page_token");
+      return Error(Reason::kFieldInvalid)
+          .With("value", "no token of ours")
+          .With("allowed", "next_page_token")
+          .At("page_token");
     }
     after_id = page.page_token.substr(colon + 1);
   }

@@ -13,7 +13,10 @@ namespace tensord {
 namespace {
 
 absl::Status BadToken() {
-  return Error(Reason::kFieldInvalid).With("value", "no token of ours").With("allowed", "next_page_token").At("page_token");
+  return Error(Reason::kFieldInvalid)
+      .With("value", "no token of ours")
+      .With("allowed", "next_page_token")
+      .At("page_token");
 }
 
 // Bytes that go when the caller's reference, the last one, does.

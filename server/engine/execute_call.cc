@@ -83,9 +83,8 @@ absl::StatusOr<ExecuteResponse> ExecuteCall::MakeResponse() {
     response.outputs[i].tensor = core_->Info(*results_[i].tensor, results_[i].request.id);
   }
   absl::MutexLock lock(&mu_);
-  std::sort(reports_.begin(), reports_.end(), [](const InstructionReport& a, const InstructionReport& b) {
-    return a.instruction < b.instruction;
-  });
+  std::sort(reports_.begin(), reports_.end(),
+            [](const InstructionReport& a, const InstructionReport& b) { return a.instruction < b.instruction; });
   response.reports = std::move(reports_);
   return response;
 }

@@ -16,8 +16,9 @@ namespace tensord {
 
 // One call from its start to its answer; keeps itself alive until then.
 //
-// Start plans under the session's mutex: whatever can be refused is refused before anything is enqueued or kept. Then the call waits, without a thread, until its work has ended and its outputs are done; then
-// it publishes, reads values, answers. What it had kept in the session is taken back where it failed.
+// Start plans under the session's mutex: whatever can be refused is refused before anything is enqueued or kept. Then
+// the call waits, without a thread, until its work has ended and its outputs are done; then it publishes, reads values,
+// answers. What it had kept in the session is taken back where it failed.
 class ExecuteCall : public RefCounted<ExecuteCall> {
  public:
   ExecuteCall(std::shared_ptr<Core> core, Caller caller, ExecuteRequest request, Done<ExecuteResponse> done)
@@ -78,7 +79,7 @@ class ExecuteCall : public RefCounted<ExecuteCall> {
   Timer::Id timer_ = 0;
 
   absl::Mutex mu_;
-  int64_t waiting_ ABSL_GUARDED_BY(mu_) = 1;     // outputs and the work as a whole
+  int64_t waiting_ ABSL_GUARDED_BY(mu_) = 1;  // outputs and the work as a whole
   bool work_done_ ABSL_GUARDED_BY(mu_) = false;
   bool expired_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;

@@ -16,7 +16,7 @@ Error Mismatch(std::string_view name, std::string_view problem, std::string_view
 
 std::string NameList(absl::Span<const ProgramValue> values) {
   std::vector<std::string_view> names;
-  for (const ProgramValue& value : values) names.push_back(value.name.empty() ? "(unnamed)" : value.name);
+  for (const ProgramValue& value : values) names.push_back(value.name.empty() ? "(unnamed)" : std::string_view(value.name));
   return names.empty() ? "none" : StrJoin(names, ", ");
 }
 
@@ -40,7 +40,9 @@ absl::StatusOr<std::vector<int>> Match(absl::Span<const ProgramValue> formal, co
           std::find_if(formal.begin(), formal.end(), [&](const ProgramValue& v) { return v.name == name; }) -
           formal.begin());
       if (index == formal.size()) {
-        return Mismatch(name, StrCat("is none of the ", field), path).With("expected", NameList(formal)).With("got", name);
+        return Mismatch(name, StrCat("is none of the ", field), path)
+            .With("expected", NameList(formal))
+            .With("got", name);
       }
     } else if (index >= formal.size()) {
       return Mismatch(StrCat(i), "is one too many", StrCat(field, "[", i, "]"))

@@ -87,7 +87,9 @@ void Executor::Finish(Lane& lane, Work& work, const WorkResult& result) {
   lane.pending_.fetch_sub(1, std::memory_order_release);
 }
 
-void Executor::Refuse(Lane& lane, Work& work, const absl::Status& cause) { Finish(lane, work, RefuseWork(work, cause)); }
+void Executor::Refuse(Lane& lane, Work& work, const absl::Status& cause) {
+  Finish(lane, work, RefuseWork(work, cause));
+}
 
 bool Executor::Next(Ref<Lane>& lane, std::vector<WorkPtr>& work) {
   absl::MutexLock lock(&mu_);

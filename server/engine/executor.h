@@ -1,9 +1,11 @@
 // The executor of a device: one thread that runs the work of all tenants, fairly.
 //
-// A lane is one tenant's queue on one device: first in, first out. Turns go round over principals, then over a principal's lanes; where others wait a turn is one piece of
-// work. Work whose inputs are not there yet (an upload, another device) blocks its own lane alone.
+// A lane is one tenant's queue on one device: first in, first out. Turns go round over principals, then over a
+// principal's lanes; where others wait a turn is one piece of work. Work whose inputs are not there yet (an upload,
+// another device) blocks its own lane alone.
 //
-// Thread safe. Lock order: a session's mutex may be held when calling in; the executor computes, and calls waiters and markers, without its mutex.
+// Thread safe. Lock order: a session's mutex may be held when calling in; the executor computes, and calls waiters and
+// markers, without its mutex.
 #pragma once
 
 #include <atomic>
@@ -86,7 +88,7 @@ class Executor {
   bool sleeping_ ABSL_GUARDED_BY(mu_) = false;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status stop_cause_ ABSL_GUARDED_BY(mu_);
-  std::deque<std::shared_ptr<Principal>> ring_ ABSL_GUARDED_BY(mu_);  // principals with a lane ready, each once
+  std::deque<std::shared_ptr<Principal>> ring_ ABSL_GUARDED_BY(mu_);   // principals with a lane ready, each once
   absl::flat_hash_map<Lane*, Ref<Lane>> active_ ABSL_GUARDED_BY(mu_);  // lanes that are not idle
   std::thread thread_;
 };

@@ -1,7 +1,8 @@
 // The handles of a session: ids to tensors and models.
 //
-// Ids count upward and are never used twice: the table remembers the highest one seen, and the ranges below it that were passed over. A client with several
-// threads may use a lower id a little later than a higher one; an id that was used and is gone stays gone.
+// Ids count upward and are never used twice: the table remembers the highest one seen, and the ranges below it that
+// were passed over. A client with several threads may use a lower id a little later than a higher one; an id that was
+// used and is gone stays gone.
 //
 // Not thread safe: the session's mutex guards it.
 #pragma once

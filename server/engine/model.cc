@@ -14,7 +14,8 @@ absl::StatusOr<size_t> Model::ParameterIndex(std::string_view path, std::string_
   }
   Error error(Reason::kParameterUnknown);
   std::move(error).With("model", model_text).With("path", path);
-  if (const std::string nearest = NearestNames(path, known); !nearest.empty()) std::move(error).With("nearest", nearest);
+  if (const std::string nearest = NearestNames(path, known); !nearest.empty())
+    std::move(error).With("nearest", nearest);
   return error.ToStatus();
 }
 

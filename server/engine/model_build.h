@@ -11,7 +11,8 @@
 
 namespace tensord {
 
-// One call; keeps itself alive until it has answered. The model may be used while its parameters are still being made: what uses it waits.
+// One call; keeps itself alive until it has answered. The model may be used while its parameters are still being made:
+// what uses it waits.
 class ModelBuild : public RefCounted<ModelBuild> {
  public:
   ModelBuild(std::shared_ptr<Core> core, Caller caller, Done<ModelInfo> done)
@@ -24,7 +25,8 @@ class ModelBuild : public RefCounted<ModelBuild> {
   absl::Status PlanCreate(const CreateModelRequest& request);
   absl::Status PlanUpdate(const UpdateModelRequest& request);
   absl::StatusOr<std::vector<Device*>> FindDevices(const std::vector<std::string>& names) const;
-  // Parameters that the request gives, by position; null where it gives none. Errors: PARAMETER_UNKNOWN, ARGUMENT_MISMATCH.
+  // Parameters that the request gives, by position; null where it gives none. Errors: PARAMETER_UNKNOWN,
+  // ARGUMENT_MISMATCH.
   absl::StatusOr<std::vector<Ref<Tensor>>> GivenParameters(const Model& model,
                                                            const std::map<std::string, TensorRef>& given) const;
   absl::StatusOr<Ref<Tensor>> Initialize(const ParameterSpec& parameter, Device& device, Generator::Draw draw,

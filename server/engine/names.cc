@@ -73,7 +73,8 @@ absl::Status NameTable::Unknown(const std::string& full, bool model) const {
   const std::string prefix = full.substr(0, full.find('/') + 1);
   std::vector<std::string_view> known;
   for (auto it = entries_.lower_bound(prefix); it != entries_.end() && it->first.starts_with(prefix); ++it) {
-    if (static_cast<bool>(it->second.what.model) == model) known.push_back(std::string_view(it->first).substr(prefix.size()));
+    if (static_cast<bool>(it->second.what.model) == model)
+      known.push_back(std::string_view(it->first).substr(prefix.size()));
     if (known.size() >= 10000) break;
   }
   Error error(Reason::kNameUnknown);

@@ -53,8 +53,8 @@ class NameTable {
   absl::Status CheckFree(const Gift& gift) const;
   // All or nothing; returns the versions. Errors: as CheckFree.
   absl::StatusOr<std::vector<int64_t>> Publish(std::vector<Gift> gifts);
-  // Takes names away, all or nothing; returns what they stood for. `model` says which kind is expected. Error: NAME_UNKNOWN (not with
-  // allow_missing), KIND_MISMATCH.
+  // Takes names away, all or nothing; returns what they stood for. `model` says which kind is expected. Error:
+  // NAME_UNKNOWN (not with allow_missing), KIND_MISMATCH.
   absl::StatusOr<std::vector<Handle>> Remove(const std::vector<std::string>& full, bool model, bool allow_missing);
   // A model has new parameters: charges them to its name, where it has one.
   void Recharge(const Ref<Model>& model);

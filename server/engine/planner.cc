@@ -201,8 +201,8 @@ absl::StatusOr<Outputs> Planner::PlanChecked(Instruction& instruction, absl::Spa
         .With("maximum", limits.max_text_bytes)
         .At("label");
   }
-  if (!instruction.scalars.empty() || std::find(instruction.inputs.begin(), instruction.inputs.end(), uint64_t{0}) !=
-                                          instruction.inputs.end()) {
+  if (!instruction.scalars.empty() ||
+      std::find(instruction.inputs.begin(), instruction.inputs.end(), uint64_t{0}) != instruction.inputs.end()) {
     TENSORD_RETURN_IF_ERROR(CheckScalarCount(instruction));
   }
   if (instruction.op == Op::kCall) return PlanCall(instruction, inputs, site);

@@ -1,11 +1,12 @@
-// The planner: turns instructions into work. Look up was done by the caller; here an instruction is checked, inferred, placed, its outputs reserved and its work put
-// into the lanes of its tenant. Nothing runs before Submit.
+// The planner: turns instructions into work. Look up was done by the caller; here an instruction is checked, inferred,
+// placed, its outputs reserved and its work put into the lanes of its tenant. Nothing runs before Submit.
 //
 //   Planner planner(core, {.session = session, .tenant = tenant, .generator = generator}, batch);
 //   auto outputs = planner.Plan(instruction, inputs, {.index = i});   // StatusOr: what can be known without running
 //   planner.Submit();                                                 // enqueues everything, wakes each device once
 //
-// Not thread safe: one message or call. The session's mutex, where there is a session, is held from the first Plan to Submit.
+// Not thread safe: one message or call. The session's mutex, where there is a session, is held from the first Plan to
+// Submit.
 #pragma once
 
 #include <memory>
@@ -34,24 +35,26 @@ struct PlanScope {
 // Where an instruction stands.
 struct PlanSite {
   uint32_t index = 0;
-  uint32_t depth = 0;             // of calls inside calls
-  bool in_program = false;        // the program outlives the work: attributes are referred to, not copied
-  std::string_view prefix = {};   // path of the program in the request, "program."; with a trailing dot or empty
+  uint32_t depth = 0;            // of calls inside calls
+  bool in_program = false;       // the program outlives the work: attributes are referred to, not copied
+  std::string_view prefix = {};  // path of the program in the request, "program."; with a trailing dot or empty
 };
 
 class Planner {
  public:
   Planner(Core& core, PlanScope scope, Ref<Batch> batch);
 
-  // One instruction but `upload`. `inputs`: null for a scalar or an operand left out. Attributes and scalars are moved out of `instruction` unless it is part of a
-  // program. Errors say op, label, instruction and origin.
+  // One instruction but `upload`. `inputs`: null for a scalar or an operand left out. Attributes and scalars are moved
+  // out of `instruction` unless it is part of a program. Errors say op, label, instruction and origin.
   absl::StatusOr<Outputs> Plan(Instruction& instruction, absl::Span<const Ref<Tensor>> inputs, const PlanSite& site);
 
-  // A program with its arguments (in the order of its inputs; null where an optional one is left out) and bindings. `owner` keeps it alive.
+  // A program with its arguments (in the order of its inputs; null where an optional one is left out) and bindings.
+  // `owner` keeps it alive.
   absl::StatusOr<std::vector<Ref<Tensor>>> PlanProgram(const Program& program, std::shared_ptr<const void> owner,
                                                        absl::Span<const Ref<Tensor>> arguments,
                                                        absl::Span<const Ref<Tensor>> bindings, const PlanSite& site);
-  // A model's forward pass: arguments without the parameters. Error: DEVICE_MISMATCH where no replica is on the arguments' device.
+  // A model's forward pass: arguments without the parameters. Error: DEVICE_MISMATCH where no replica is on the
+  // arguments' device.
   absl::StatusOr<std::vector<Ref<Tensor>>> PlanModel(const Ref<Model>& model, std::string_view text,
                                                      absl::Span<const Ref<Tensor>> arguments, const PlanSite& site);
 
@@ -76,7 +79,8 @@ class Planner {
  private:
   absl::StatusOr<Outputs> PlanChecked(Instruction& instruction, absl::Span<const Ref<Tensor>> inputs,
                                       const PlanSite& site);
-  absl::StatusOr<Outputs> PlanCall(Instruction& instruction, absl::Span<const Ref<Tensor>> inputs, const PlanSite& site);
+  absl::StatusOr<Outputs> PlanCall(Instruction& instruction, absl::Span<const Ref<Tensor>> inputs,
+                                   const PlanSite& site);
   absl::StatusOr<Ref<Tensor>> PlanView(const Instruction& instruction, const Ref<Tensor>& input, TensorType type);
   // The device of all operands, or the one that the instruction names.
   absl::StatusOr<Device*> PlaceOn(const Instruction& instruction, absl::Span<const Ref<Tensor>> inputs);

@@ -155,8 +155,8 @@ absl::StatusOr<Outputs> Planner::PlanCall(Instruction& instruction, absl::Span<c
           .With("state", call.program <= scope_.session->highest_program ? "freed" : "never");
     }
     const std::shared_ptr<const RegisteredProgram> registered = it->second;
-    TENSORD_ASSIGN_OR_RETURN(
-        results, PlanProgram(registered->program, registered, inputs, registered->bindings, inside));
+    TENSORD_ASSIGN_OR_RETURN(results,
+                             PlanProgram(registered->program, registered, inputs, registered->bindings, inside));
   } else {
     return Error(Reason::kAttributeInvalid)
         .With("op", "call")

@@ -83,9 +83,8 @@ std::vector<std::shared_ptr<Session>> SessionRegistry::All() const {
     absl::ReaderMutexLock lock(&mu_);
     for (const auto& [id, session] : by_id_) all.push_back(session);
   }
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    return std::tie(a->open_time, a->id) < std::tie(b->open_time, b->id);
-  });
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return std::tie(a->open_time, a->id) < std::tie(b->open_time, b->id); });
   return all;
 }
 

@@ -1,7 +1,8 @@
 // Sessions: leases under which handles live, and the list of them.
 //
-// Life: opened; alive while its stream is open, or until its lease ends, which any call renews; after a broken stream, until grace ends. Then, or when it is closed or killed, it is
-// ended: handles, programs and unfinished uploads go, and calls get SESSION_UNKNOWN with the cause.
+// Life: opened; alive while its stream is open, or until its lease ends, which any call renews; after a broken stream,
+// until grace ends. Then, or when it is closed or killed, it is ended: handles, programs and unfinished uploads go, and
+// calls get SESSION_UNKNOWN with the cause.
 #pragma once
 
 #include <atomic>

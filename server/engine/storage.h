@@ -1,8 +1,10 @@
-// Storage: device memory that holds, or is going to hold, the elements of one or more tensors. Tensor: a spec and a layout over it.
+// Storage: device memory that holds, or is going to hold, the elements of one or more tensors. Tensor: a spec and a
+// layout over it.
 //
-// A Storage is made when an instruction is submitted, without memory. The device's executor gives it memory when the instruction runs, and then fills it
-// exactly once: ready, or failed with the first cause. What waits for it is told then. Tensors (views of the same elements, and tensors that
-// failed for the same reason) share it; a Tensor itself never changes.
+// A Storage is made when an instruction is submitted, without memory. The device's executor gives it memory when the
+// instruction runs, and then fills it exactly once: ready, or failed with the first cause. What waits for it is told
+// then. Tensors (views of the same elements, and tensors that failed for the same reason) share it; a Tensor itself
+// never changes.
 //
 //   auto storage = MakeRef<Storage>(device, bytes, account);
 //   auto tensor = Tensor::Make(spec, storage, now);        // known, pending
@@ -62,8 +64,8 @@ class Storage : public RefCounted<Storage> {
   const absl::Status& error() const { return error_; }
   uint32_t distance() const { return distance_; }
 
-  // Calls `done` once the storage is ready or failed: at once if it is, else on the thread that fills it. Must not block, and takes no
-  // session's mutex: whoever fills may hold it.
+  // Calls `done` once the storage is ready or failed: at once if it is, else on the thread that fills it. Must not
+  // block, and takes no session's mutex: whoever fills may hold it.
   void OnDone(absl::AnyInvocable<void()> done);
 
   // Moves the charge: publishing to the name's account, and back to the first one with a null account.

@@ -238,9 +238,8 @@ void StreamCore::ProcessRead(const Read& read, Planner& planner) {
   const bool values = read.value != ValueFormat::kNone && tensor->bytes() <= core_->limits().max_inline_bytes;
   if (values && !tensor->failed()) tensor = planner.Contiguous(tensor);
   Storage* storage = tensor->storage.get();
-  storage->OnDone([self = shared_from_this(), serial, read, tensor = std::move(tensor)] {
-    self->Answer(serial, read, tensor);
-  });
+  storage->OnDone(
+      [self = shared_from_this(), serial, read, tensor = std::move(tensor)] { self->Answer(serial, read, tensor); });
 }
 
 void StreamCore::Answer(uint64_t serial, const Read& read, const Ref<Tensor>& tensor) {

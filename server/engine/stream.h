@@ -16,7 +16,8 @@ namespace tensord {
 
 // What the session, executors and the client's InstructionStream share. Thread safe.
 //
-// Lock order: the session's mutex, then this one's. The listener is called with the latter held, so that calls come one at a time and none comes after OnEnd.
+// Lock order: the session's mutex, then this one's. The listener is called with the latter held, so that calls come one
+// at a time and none comes after OnEnd.
 class StreamCore : public std::enable_shared_from_this<StreamCore> {
  public:
   StreamCore(std::shared_ptr<Core> core, std::shared_ptr<Session> session, std::shared_ptr<StreamListener> listener)

@@ -81,9 +81,8 @@ absl::StatusOr<Outputs> StreamCore::ReserveUpload(Instruction& instruction, Plan
   const absl::InlinedVector<OperandType, 4> operands(instruction.inputs.size());
   TENSORD_ASSIGN_OR_RETURN(const Inference inference, Infer(instruction, operands));
   TENSORD_ASSIGN_OR_RETURN(TensorSpec spec, core_->CheckSpec({inference.outputs[0], create.spec.device}, "create"));
-  std::shared_ptr<UploadState> upload =
-      UploadState::Make(core_->shared_from_this(), session_, instruction.output, std::move(spec), session_->tenant,
-                        planner.now());
+  std::shared_ptr<UploadState> upload = UploadState::Make(core_->shared_from_this(), session_, instruction.output,
+                                                          std::move(spec), session_->tenant, planner.now());
   upload->tensor()->label = instruction.label;
   session_->uploads.emplace(instruction.output, upload);
   return Outputs{upload->tensor()};

@@ -1,4 +1,5 @@
-// On whose behalf work is done: the principal, its share, and the tenant (a session, or one call without a session) whose work keeps its order.
+// On whose behalf work is done: the principal, its share, and the tenant (a session, or one call without a session)
+// whose work keeps its order.
 #pragma once
 
 #include <atomic>
@@ -52,8 +53,8 @@ class Generator {
   uint64_t offset_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-// A session's side of the executors, or that of one call without a session. Outlives the session while work of it is queued. Thread safe but for `lanes`,
-// which whoever submits for the tenant has to itself (a session's mutex).
+// A session's side of the executors, or that of one call without a session. Outlives the session while work of it is
+// queued. Thread safe but for `lanes`, which whoever submits for the tenant has to itself (a session's mutex).
 struct Tenant : public RefCounted<Tenant> {
   Tenant(std::shared_ptr<Principal> principal_, Ref<Account> account_, size_t devices);
   ~Tenant();
@@ -62,7 +63,8 @@ struct Tenant : public RefCounted<Tenant> {
   std::vector<Ref<Lane>> lanes;  // by device; made when first needed
   std::atomic<uint64_t> queued{0};
   std::atomic<uint64_t> done{0};
-  // Called by an executor when `queued` falls to `low_water` while `waiting` is set. Set before the first work, never changed.
+  // Called by an executor when `queued` falls to `low_water` while `waiting` is set. Set before the first work, never
+  // changed.
   std::atomic<bool> waiting{false};
   uint64_t low_water = 0;
   std::function<void()> on_low_water;

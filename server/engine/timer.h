@@ -26,7 +26,8 @@ class Timer {
   Id Schedule(absl::Time when, absl::AnyInvocable<void()> run);
   // Forgets a call that has not begun; does not wait for one that has.
   void Cancel(Id id);
-  // Calls `run` as soon as possible, never dropped: for what may not be done under the caller's locks. After Stop: at once.
+  // Calls `run` as soon as possible, never dropped: for what may not be done under the caller's locks. After Stop: at
+  // once.
   void Post(absl::AnyInvocable<void()> run);
   // Runs what was posted, drops what is scheduled, ends the thread. Idempotent; later calls of Schedule are dropped.
   void Stop();

@@ -1,5 +1,5 @@
-// Uploads: a tensor whose bytes come in chunks. The handle is the identity: an `upload` instruction and an Upload call of the same id join, and a second call takes over
-// from the first where that stopped.
+// Uploads: a tensor whose bytes come in chunks. The handle is the identity: an `upload` instruction and an Upload call
+// of the same id join, and a second call takes over from the first where that stopped.
 #pragma once
 
 #include <memory>
@@ -25,8 +25,8 @@ class UploadState : public std::enable_shared_from_this<UploadState> {
   uint64_t id() const { return id_; }
   uint64_t total() const { return total_; }
 
-  // A call takes over: gives it the number that Write and Finish want, after making sure of memory. Errors: QUOTA_EXCEEDED, MEMORY_EXHAUSTED, FIELD_INVALID (another sha256
-  // than the one before).
+  // A call takes over: gives it the number that Write and Finish want, after making sure of memory. Errors:
+  // QUOTA_EXCEEDED, MEMORY_EXHAUSTED, FIELD_INVALID (another sha256 than the one before).
   absl::StatusOr<uint64_t> Attach(const UploadStart& start, std::optional<NameTable::Gift> gift);
   // The call with that number has gone.
   void Detach(uint64_t call);

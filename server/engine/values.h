@@ -13,8 +13,8 @@ namespace tensord {
 // The bytes of a ready, contiguous tensor, in row-major order. Error: DEVICE_LOST and the like.
 absl::StatusOr<std::string> ReadValues(const Tensor& tensor);
 
-// At `when` the batch's work that has not begun fails with `status`, and `then` is called. The session's mutex, where there is one, is held. Cancel the timer once the batch
-// is done. 0 where `when` is never.
+// At `when` the batch's work that has not begun fails with `status`, and `then` is called. The session's mutex, where
+// there is one, is held. Cancel the timer once the batch is done. 0 where `when` is never.
 Timer::Id CancelAt(Core& core, Ref<Batch> batch, absl::Time when, absl::Status status,
                    absl::AnyInvocable<void()> then = nullptr);
 

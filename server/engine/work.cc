@@ -8,9 +8,11 @@
 namespace tensord {
 namespace {
 
-// Whether output 0 may have the memory of an input: an elementwise op, an input of the same bytes and layout that ends with this work.
+// Whether output 0 may have the memory of an input: an elementwise op, an input of the same bytes and layout that ends
+// with this work.
 Tensor* ReusableInput(const Work& work) {
-  if (work.kind != Work::Kind::kRun || work.outputs.size() != 1 || !IsElementwise(RowOf(work.op).family)) return nullptr;
+  if (work.kind != Work::Kind::kRun || work.outputs.size() != 1 || !IsElementwise(RowOf(work.op).family))
+    return nullptr;
   const Tensor& out = *work.outputs[0];
   if (out.storage->bytes() == 0) return nullptr;
   for (const Ref<Tensor>& in : work.inputs) {
@@ -68,7 +70,8 @@ absl::Status Compute(Device& device, Work& work) {
     case Work::Kind::kConstant: {
       Storage& target = *work.outputs[0]->storage;
       TENSORD_RETURN_IF_ERROR(target.Allocate());
-      return device.Write(target.data(), AttributesAs<ConstantAttributes>(*work.attributes).data.data(), target.bytes());
+      return device.Write(target.data(), AttributesAs<ConstantAttributes>(*work.attributes).data.data(),
+                          target.bytes());
     }
     case Work::Kind::kTransfer:
       return Transfer(device, work);

@@ -1,4 +1,5 @@
-// Work: one instruction that has been checked and waits for its device. Batch: what the instructions of a message or a call have in common.
+// Work: one instruction that has been checked and waits for its device. Batch: what the instructions of a message or a
+// call have in common.
 #pragma once
 
 #include <atomic>
@@ -21,8 +22,8 @@
 
 namespace tensord {
 
-// Instructions that came together: a stream message, an Execute, a copy for a download. Lives until the last of its work has ended.
-// Thread safe; fields that are not atomic or guarded are set before anything is submitted.
+// Instructions that came together: a stream message, an Execute, a copy for a download. Lives until the last of its
+// work has ended. Thread safe; fields that are not atomic or guarded are set before anything is submitted.
 class Batch : public RefCounted<Batch> {
  public:
   Batch(Ref<Tenant> tenant, absl::Time arrival) : tenant_(std::move(tenant)), arrival_(arrival) {}
@@ -78,12 +79,12 @@ struct Work {
   Kind kind = Kind::kRun;
   Op op = Op::kNone;
   Dtype compute = Dtype::kNone;
-  uint32_t index = 0;                            // of the instruction in its message or program
-  uint64_t origin = 0;                           // first output, as the message or program numbers it
-  absl::InlinedVector<Ref<Tensor>, 3> inputs;    // null: the next scalar
+  uint32_t index = 0;                          // of the instruction in its message or program
+  uint64_t origin = 0;                         // first output, as the message or program numbers it
+  absl::InlinedVector<Ref<Tensor>, 3> inputs;  // null: the next scalar
   absl::InlinedVector<Ref<Tensor>, 1> outputs;
   std::vector<Scalar> scalars;
-  const Attributes* attributes = nullptr;        // null: none; points to `owned` or into a program that the batch keeps
+  const Attributes* attributes = nullptr;  // null: none; points to `owned` or into a program that the batch keeps
   std::unique_ptr<Attributes> owned;
   std::string label;
   Ref<Batch> batch;

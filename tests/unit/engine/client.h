@@ -35,8 +35,7 @@ inline Instruction Apply(Op op, std::initializer_list<uint64_t> inputs, uint64_t
   i.frees.assign(frees.begin(), frees.end());
   return i;
 }
-inline Instruction Make(Op op, uint64_t output, Dims shape, std::string device = "cpu",
-                        Dtype dtype = Dtype::kFloat32) {
+inline Instruction Make(Op op, uint64_t output, Dims shape, std::string device = "cpu", Dtype dtype = Dtype::kFloat32) {
   Instruction i;
   i.op = op;
   i.output = output;

@@ -198,8 +198,9 @@ class FakeBackend final : public Backend {
           data[i] = in(0);
           break;
         case Op::kRand:  // depends on seed and counter alone
-          data[i] = static_cast<float>(((*create.seed * 31 + create.seed_offset + static_cast<uint64_t>(i)) * 2654435761u) %
-                                       1000) / 1000.0f;
+          data[i] = static_cast<float>(
+                        ((*create.seed * 31 + create.seed_offset + static_cast<uint64_t>(i)) * 2654435761u) % 1000) /
+                    1000.0f;
           break;
         case Op::kAdd:
           data[i] = in(0) + in(1);
@@ -218,7 +219,8 @@ class FakeBackend final : public Backend {
           const int64_t features = weight.shape[1];
           const int64_t row = i / weight.shape[0];
           const int64_t column = i % weight.shape[0];
-          float sum = call.inputs.size() > 2 && !call.inputs[2].absent() ? call.inputs[2].tensor->as<float>()[column] : 0;
+          float sum =
+              call.inputs.size() > 2 && !call.inputs[2].absent() ? call.inputs[2].tensor->as<float>()[column] : 0;
           for (int64_t k = 0; k < features; ++k) {
             sum += Value(call.inputs[0], call.inputs[0].tensor->shape, row * features + k) *
                    weight.as<float>()[column * features + k];

@@ -115,7 +115,8 @@ TEST_F(ModelTest, ASeedMakesTheSameParameters) {
 
 TEST_F(ModelTest, TakesParametersThatAreGiven) {
   Client client(*engine);
-  ASSERT_TRUE(client.Send({Constant(1, {1, 3}, {1, 2, 3}, "cuda:0"), Constant(2, {1}, {10}), Constant(3, {2}, {0, 0})}).ok());
+  ASSERT_TRUE(
+      client.Send({Constant(1, {1, 3}, {1, 2, 3}, "cuda:0"), Constant(2, {1}, {10}), Constant(3, {2}, {0, 0})}).ok());
   CreateModelRequest request = Net(0, "net");
   request.parameters = {{"0.weight", TensorRef::Id(1)}, {"0.bias", TensorRef::Id(2)}};
   const auto created = Create(client.caller, request);

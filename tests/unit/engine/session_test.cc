@@ -179,8 +179,9 @@ TEST_F(SessionTest, NamesOutliveTheirSession) {
 TEST_F(SessionTest, WorkForAPublishedNameGoesOnWhenItsSessionEnds) {
   Client client(*engine);
   cpu->Hold();
-  ASSERT_TRUE(client.Send({Make(Op::kOnes, 1, {1}), Apply(Op::kAdd, {1, 1}, 2), Apply(Op::kAdd, {2, 2}, 3),
-                           Make(Op::kOnes, 4, {7})})
+  ASSERT_TRUE(client
+                  .Send({Make(Op::kOnes, 1, {1}), Apply(Op::kAdd, {1, 1}, 2), Apply(Op::kAdd, {2, 2}, 3),
+                         Make(Op::kOnes, 4, {7})})
                   .ok());
   ASSERT_TRUE(engine->Publish(client.caller, Gift(TensorRef::Id(3), "x")).ok());
   ASSERT_TRUE(engine->CloseSession(client.caller).ok());

@@ -29,8 +29,9 @@ TEST_F(StreamTest, ReusesTheMemoryOfAnInputThatEnds) {
   Client client(*engine);
   ASSERT_TRUE(client.Send({Make(Op::kOnes, 1, {4}), Make(Op::kOnes, 2, {4})}).ok());
   client.Settle();
-  ASSERT_TRUE(client.Send({Apply(Op::kAdd, {1, 2}, 3, {1}), Apply(Op::kAdd, {3, 2}, 4), Reshape(4, 5, {2, 2}),
-                           Apply(Op::kRelu, {4}, 6, {4})})
+  ASSERT_TRUE(client
+                  .Send({Apply(Op::kAdd, {1, 2}, 3, {1}), Apply(Op::kAdd, {3, 2}, 4), Reshape(4, 5, {2, 2}),
+                         Apply(Op::kRelu, {4}, 6, {4})})
                   .ok());
   EXPECT_THAT(client.Values(6), ElementsAre(3, 3, 3, 3));
   const std::vector<RunRecord> runs = cpu->runs();
@@ -44,17 +45,18 @@ TEST_F(StreamTest, ReusesTheMemoryOfAnInputThatEnds) {
 
 TEST_F(StreamTest, ABroadcastInputIsNotOverwritten) {
   Client client(*engine);
-  ASSERT_TRUE(client.Send({Constant(1, {1, 2}, {1, 2}), Constant(2, {2, 1}, {10, 20}),
-                           Apply(Op::kAdd, {1, 2}, 3, {1, 2})})
-                  .ok());
+  ASSERT_TRUE(
+      client.Send({Constant(1, {1, 2}, {1, 2}), Constant(2, {2, 1}, {10, 20}), Apply(Op::kAdd, {1, 2}, 3, {1, 2})})
+          .ok());
   EXPECT_THAT(client.Values(3), ElementsAre(11, 12, 21, 22));
 }
 
 TEST_F(StreamTest, ViewsShareMemoryEvenBeforeItIsThere) {
   Client client(*engine);
   cpu->Hold();
-  ASSERT_TRUE(client.Send({Make(Op::kOnes, 9, {1}), Constant(1, {2, 3}, {1, 2, 3, 4, 5, 6}), Permute(1, 2, {1, 0}),
-                           Reshape(1, 3, {6})})
+  ASSERT_TRUE(client
+                  .Send({Make(Op::kOnes, 9, {1}), Constant(1, {2, 3}, {1, 2, 3, 4, 5, 6}), Permute(1, 2, {1, 0}),
+                         Reshape(1, 3, {6})})
                   .ok());
   const auto info = engine->GetTensor(client.caller, TensorRef::Id(2));
   ASSERT_TRUE(info.ok());
@@ -86,8 +88,9 @@ TEST_F(StreamTest, ToWhereItIsAlreadyIsTheSameTensor) {
 TEST_F(StreamTest, MovesBetweenDevicesWaitForTheSource) {
   Client client(*engine);
   cpu->Hold();
-  ASSERT_TRUE(client.Send({Constant(1, {2, 2}, {1, 2, 3, 4}), Apply(Op::kAdd, {1, 1}, 2), Permute(2, 3, {1, 0}),
-                           To(3, 4, "cuda:0", false), To(4, 5, "cpu"), Free({1, 2, 3, 4})})
+  ASSERT_TRUE(client
+                  .Send({Constant(1, {2, 2}, {1, 2, 3, 4}), Apply(Op::kAdd, {1, 1}, 2), Permute(2, 3, {1, 0}),
+                         To(3, 4, "cuda:0", false), To(4, 5, "cpu"), Free({1, 2, 3, 4})})
                   .ok());
   cpu->Release();
   EXPECT_THAT(client.Values(5), ElementsAre(2, 6, 4, 8));
@@ -159,7 +162,8 @@ TEST_F(StreamTest, WhatFailsWhileRunningPoisonsWhatDependsOnIt) {
 
 TEST_F(StreamTest, HandlesTellWhetherTheyWereEverThere) {
   Client client(*engine);
-  ASSERT_TRUE(client.Send({Make(Op::kOnes, 1, {2}), Free({1}), Apply(Op::kRelu, {1}, 2), Apply(Op::kRelu, {77}, 3)}).ok());
+  ASSERT_TRUE(
+      client.Send({Make(Op::kOnes, 1, {2}), Free({1}), Apply(Op::kRelu, {1}, 2), Apply(Op::kRelu, {77}, 3)}).ok());
   const absl::Status freed = client.Get(2).error;
   EXPECT_EQ(ReasonOf(freed), Reason::kHandleUnknown);
   EXPECT_EQ(Meta(freed, "state"), "freed");
@@ -178,8 +182,8 @@ TEST_F(StreamTest, HandlesTellWhetherTheyWereEverThere) {
 
 TEST_F(StreamTest, AnIdIsNeverUsedTwice) {
   Client client(*engine);
-  StreamMessage message = client.Message({Constant(1, {1}, {5}), Make(Op::kOnes, 1, {1}), Make(Op::kOnes, 2, {1}),
-                                          Free({2}), Make(Op::kOnes, 2, {1})});
+  StreamMessage message = client.Message(
+      {Constant(1, {1}, {5}), Make(Op::kOnes, 1, {1}), Make(Op::kOnes, 2, {1}), Free({2}), Make(Op::kOnes, 2, {1})});
   message.report = ReportLevel::kFailures;
   ASSERT_TRUE(client.stream->Submit(message).ok());
   EXPECT_THAT(client.Values(1), ElementsAre(5)) << "what has the id keeps it";
@@ -383,9 +387,9 @@ TEST_F(StreamTest, ReportsTellHowInstructionsWent) {
 TEST(StreamLimits, AreHeldAtTheirEdges) {
   struct Fixture : EngineTest {
     void TestBody() override {}
+    using EngineTest::cpu;
     using EngineTest::engine;
     using EngineTest::Start;
-    using EngineTest::cpu;
   } f;
   EngineOptions options;
   options.limits.max_message_instructions = 4;
@@ -428,9 +432,9 @@ TEST(StreamLimits, AreHeldAtTheirEdges) {
     if (s.session == client.session) continue;
     EXPECT_TRUE(f.engine->KillSession(client.caller, s.session).ok());
   }
-  ASSERT_TRUE(client.Send({Make(Op::kOnes, 1, {1}), Make(Op::kOnes, 2, {1}), Make(Op::kOnes, 3, {1}),
-                           Make(Op::kOnes, 4, {1})})
-                  .ok());
+  ASSERT_TRUE(
+      client.Send({Make(Op::kOnes, 1, {1}), Make(Op::kOnes, 2, {1}), Make(Op::kOnes, 3, {1}), Make(Op::kOnes, 4, {1})})
+          .ok());
   EXPECT_TRUE(client.Get(3).error.ok());
   EXPECT_EQ(Meta(client.Get(4).error, "quota"), "handles");
   ASSERT_TRUE(client.Send({Free({1, 2, 4}), Make(Op::kOnes, 5, {1})}).ok());
