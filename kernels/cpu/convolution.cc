@@ -1,5 +1,5 @@
-// Convolution: by oneDNN in float32 (and bfloat16 where the processor has it); float64, and more than three spatial axes, as products with unfolded
-// columns.
+// Convolution: by oneDNN in float32 (and bfloat16 where the processor has it); float64, and more than three spatial
+// axes, as products with unfolded columns.
 #include <algorithm>
 #include <optional>
 
@@ -75,8 +75,8 @@ class Unfolded {
 };
 
 template <class T>
-absl::Status ByColumns(const std::vector<WindowAxis>& axes, int64_t groups, const TensorView& x, const TensorView& weight,
-                       const T* bias, const TensorView& out, Context& context) {
+absl::Status ByColumns(const std::vector<WindowAxis>& axes, int64_t groups, const TensorView& x,
+                       const TensorView& weight, const T* bias, const TensorView& out, Context& context) {
   const int64_t batch = x.shape[0];
   const int64_t channels = x.shape[1] / groups;
   const int64_t outs = weight.shape[0] / groups;
@@ -84,7 +84,8 @@ absl::Status ByColumns(const std::vector<WindowAxis>& axes, int64_t groups, cons
   const int64_t space = NumElements(absl::Span<const int64_t>(x.shape).subspan(2));
   const int64_t places = NumElements(absl::Span<const int64_t>(out.shape).subspan(2));
   const int64_t at_once = std::min(places, std::max<int64_t>(64, kColumnElements / depth));
-  TENSORD_ASSIGN_OR_RETURN(const Scratch scratch, Scratch::Allocate(static_cast<size_t>(at_once * depth) * sizeof(T), context));
+  TENSORD_ASSIGN_OR_RETURN(const Scratch scratch,
+                           Scratch::Allocate(static_cast<size_t>(at_once * depth) * sizeof(T), context));
   T* columns = static_cast<T*>(scratch.data());
   constexpr GemmLane kLane = sizeof(T) == 8 ? GemmLane::kF64 : GemmLane::kF32;
   for (int64_t bg = 0; bg < batch * groups; ++bg) {
@@ -99,9 +100,9 @@ absl::Status ByColumns(const std::vector<WindowAxis>& axes, int64_t groups, cons
       const Unfolded<T> unfolded(axes, from, first, last, columns);
       ParallelFor(depth, depth * (last - first) >= kParallelElements, [&](int64_t row) { unfolded.FillRow(row); });
       const GemmOffsets whole;
-      TENSORD_RETURN_IF_ERROR(Gemm(kLane, {outs, last - first, depth}, {weight.as<const T>() + first_out * depth, depth, 1},
-                                   {columns, last - first, 1}, to + first, places, bias != nullptr,
-                                   absl::MakeConstSpan(&whole, 1), context));
+      TENSORD_RETURN_IF_ERROR(Gemm(kLane, {outs, last - first, depth},
+                                   {weight.as<const T>() + first_out * depth, depth, 1}, {columns, last - first, 1},
+                                   to + first, places, bias != nullptr, absl::MakeConstSpan(&whole, 1), context));
     }
   }
   return absl::OkStatus();
@@ -146,7 +147,7 @@ absl::Status RunConvolution(const KernelCall& call, Context& context) {
   const std::vector<WindowAxis> axes =
       WindowAxes(attributes, absl::Span<const int64_t>(weight_in.shape).subspan(2), *call.inputs[0].tensor, out, false);
   const int64_t groups = std::max<int64_t>(1, attributes.groups);
-  const bool by_library = dtype != Dtype::kFloat64 && axes.size() <= 3;
+  const bool by_library = kUseDnnl && dtype != Dtype::kFloat64 && axes.size() <= 3;
   const Dtype wide = dtype == Dtype::kFloat64 ? dtype : Dtype::kFloat32;
   const Dtype work = by_library && dtype == Dtype::kBfloat16 && HasNativeBfloat16() ? dtype : wide;
   TENSORD_ASSIGN_OR_RETURN(const Dense x, Bring(*call.inputs[0].tensor, dtype, work, context));

@@ -146,9 +146,9 @@ std::shared_ptr<const Prepared> PrepareMatmul(const DnnlProduct& p) {
   }
   const dnnl::primitive_attr attributes = AttributesFor(p.allow_bfloat16);
 #if DNNL_VERSION_MAJOR >= 3
-  const dnnl::matmul::primitive_desc made =
-      p.bias != nullptr ? dnnl::matmul::primitive_desc(Engine(), a, b, bias, c, attributes)
-                        : dnnl::matmul::primitive_desc(Engine(), a, b, c, attributes);
+  const dnnl::matmul::primitive_desc made = p.bias != nullptr
+                                                ? dnnl::matmul::primitive_desc(Engine(), a, b, bias, c, attributes)
+                                                : dnnl::matmul::primitive_desc(Engine(), a, b, c, attributes);
 #else
   const dnnl::matmul::primitive_desc made(
       p.bias != nullptr ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attributes, Engine());
@@ -253,18 +253,21 @@ absl::Status DnnlMatmul(const DnnlProduct& p, Context& context) {
   absl::InlinedVector<void*, 4> data = {const_cast<void*>(p.a.data), const_cast<void*>(p.b.data)};
   if (p.bias != nullptr) data.push_back(const_cast<float*>(p.bias));
   data.push_back(p.c);
-  return RunPrepared(key, [&] { return PrepareMatmul(p); }, data, context);
+  return RunPrepared(
+      key, [&] { return PrepareMatmul(p); }, data, context);
 }
 
 absl::Status DnnlConvolve(const DnnlConvolution& c, Context& context) {
   Dims key = {1, static_cast<int64_t>(c.dtype), c.groups, c.bias != nullptr, c.allow_bfloat16};
-  for (const Dims* dims : {&c.x_shape, &c.weight_shape, &c.out_shape, &c.strides, &c.dilations, &c.pads_begin, &c.pads_end}) {
+  for (const Dims* dims :
+       {&c.x_shape, &c.weight_shape, &c.out_shape, &c.strides, &c.dilations, &c.pads_begin, &c.pads_end}) {
     key.insert(key.end(), dims->begin(), dims->end());
   }
   absl::InlinedVector<void*, 4> data = {const_cast<void*>(c.x), const_cast<void*>(c.weight)};
   if (c.bias != nullptr) data.push_back(const_cast<float*>(c.bias));
   data.push_back(c.out);
-  return RunPrepared(key, [&] { return PrepareConvolution(c); }, data, context);
+  return RunPrepared(
+      key, [&] { return PrepareConvolution(c); }, data, context);
 }
 
 }  // namespace tensord::cpu

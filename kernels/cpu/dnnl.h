@@ -1,7 +1,7 @@
 // oneDNN behind functions that name none of its types: dnnl.cc is the only file that includes it (2.6 and 3.x).
 //
-// Primitives are made once for each shape and kept. Everything here opens parallel regions, so only a device's executor thread calls it
-// (team.h). Errors: INTERNAL with the library's words, MEMORY_EXHAUSTED.
+// Primitives are made once for each shape and kept. Everything here opens parallel regions, so only a device's executor
+// thread calls it (team.h). Errors: INTERNAL with the library's words, MEMORY_EXHAUSTED.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,13 @@
 #include "kernels/cpu/families.h"
 
 namespace tensord::cpu {
+
+// False under the thread sanitizer, which does not see the barriers of the library's threads: our own loops stand in.
+#ifdef __SANITIZE_THREAD__
+inline constexpr bool kUseDnnl = false;
+#else
+inline constexpr bool kUseDnnl = true;
+#endif
 
 // True where the processor multiplies bfloat16 itself.
 bool HasNativeBfloat16();
@@ -24,8 +31,8 @@ struct DnnlMatrix {
   int64_t column_stride = 0;
 };
 
-// c = a b + bias for contiguous c. Every dimension is at least 1; of the last two strides of a and of b one is 1 and the other at
-// least the length of the line.
+// c = a b + bias for contiguous c. Every dimension is at least 1; of the last two strides of a and of b one is 1 and
+// the other at least the length of the line.
 struct DnnlProduct {
   Dtype dtype = Dtype::kFloat32;  // of a, b and c: float32, or bfloat16 where it is native
   int64_t batch = 1;

@@ -14,9 +14,9 @@ TENSORD_DECLARE_VARIANTS(const GemmTable& GemmLoopTable())
 namespace tensord::cpu {
 namespace {
 
-constexpr int64_t kDepth = 256;                      // of a block: its panel of b stays in the first-level cache
+constexpr int64_t kDepth = 256;                     // of a block: its panel of b stays in the first-level cache
 constexpr int64_t kParallelWork = 128 * 128 * 128;  // multiply-adds below which a product stays on one thread
-constexpr int64_t kSkinny = 4;                       // rows or columns for which packing does not pay
+constexpr int64_t kSkinny = 4;                      // rows or columns for which packing does not pay
 
 constexpr int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t RoundUp(int64_t a, int64_t b) { return Ceil(a, b) * b; }
@@ -90,9 +90,8 @@ class Product {
                       a_.column_stride, std::min(loops_.panel_rows, shape_.m - row), k);
       } else {
         const int64_t column = (i - panels_a) * loops_.panel_columns;
-        loops_.pack_b(At(packed_b, column * k, size_),
-                      At(b_.data, OffsetB(at) + column * b_.column_stride, size_), b_.column_stride, b_.row_stride,
-                      std::min(loops_.panel_columns, shape_.n - column), k);
+        loops_.pack_b(At(packed_b, column * k, size_), At(b_.data, OffsetB(at) + column * b_.column_stride, size_),
+                      b_.column_stride, b_.row_stride, std::min(loops_.panel_columns, shape_.n - column), k);
       }
     });
     const int64_t block_rows = loops_.panel_rows * 16;
@@ -114,8 +113,8 @@ class Product {
       for (int64_t j = column; j < column_end; j += loops_.panel_columns) {
         for (int64_t i = row; i < row_end; i += loops_.panel_rows) {
           loops_.multiply(At(a, i * k + deep * loops_.panel_rows, size_),
-                          At(b, j * k + deep * loops_.panel_columns, size_), depth,
-                          At(c, i * c_row_stride_ + j, size_), c_row_stride_, std::min(loops_.panel_rows, row_end - i),
+                          At(b, j * k + deep * loops_.panel_columns, size_), depth, At(c, i * c_row_stride_ + j, size_),
+                          c_row_stride_, std::min(loops_.panel_rows, row_end - i),
                           std::min(loops_.panel_columns, column_end - j), add_ || deep > 0);
         }
       }
@@ -137,7 +136,8 @@ class Product {
     TENSORD_ASSIGN_OR_RETURN(Scratch scratch, Scratch::Allocate(static_cast<size_t>(groups * bytes), context));
     ParallelFor(groups, parallel, [&](int64_t g) {
       char* packed = static_cast<char*>(scratch.data()) + g * bytes;
-      for (int64_t i = g * count / groups; i < (g + 1) * count / groups; ++i) RunOne(batch[static_cast<size_t>(i)], packed, false);
+      for (int64_t i = g * count / groups; i < (g + 1) * count / groups; ++i)
+        RunOne(batch[static_cast<size_t>(i)], packed, false);
     });
     return absl::OkStatus();
   }
@@ -158,7 +158,8 @@ class Product {
       }
     }
     const bool dots = b_.row_stride == 1;
-    const int64_t per_task = std::max<int64_t>(64, RoundUp(kChunkElements / std::max<int64_t>(k, 1), 64));
+    // Long pieces of rows where rows are read, so that memory is read in order.
+    const int64_t per_task = std::max<int64_t>(dots ? 1 : 1024, RoundUp(kChunkElements / std::max<int64_t>(k, 1), 64));
     const int64_t across = Ceil(shape_.n, per_task);
     ParallelFor(count * across, count * shape_.n * k >= kParallelElements, [&](int64_t task) {
       const GemmOffsets& at = batch[static_cast<size_t>(task / across)];

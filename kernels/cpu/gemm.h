@@ -1,7 +1,8 @@
-// Matrix products of our own, for what oneDNN does not do (float64, integers) or does with too much ado (small float32).
+// Matrix products of our own, for what oneDNN does not do (float64, integers) or does with too much ado (small
+// float32).
 //
-// Operands may have any strides. Integers wrap. Every element of a result is summed in the order of the inner dimension, in blocks of fixed size, so the
-// number of threads makes no difference. Thread safe.
+// Operands may have any strides. Integers wrap. Every element of a result is summed in the order of the inner
+// dimension, in blocks of fixed size, so the number of threads makes no difference. Thread safe.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,8 @@ struct GemmShape {
   int64_t k = 0;
 };
 
-// c = a b, or c += a b, for every entry of `batch`. c is row-major with `c_row_stride` elements a row. Error: MEMORY_EXHAUSTED.
+// c = a b, or c += a b, for every entry of `batch`. c is row-major with `c_row_stride` elements a row. Error:
+// MEMORY_EXHAUSTED.
 absl::Status Gemm(GemmLane lane, const GemmShape& shape, const GemmMatrix& a, const GemmMatrix& b, void* c,
                   int64_t c_row_stride, bool add, absl::Span<const GemmOffsets> batch, Context& context);
 

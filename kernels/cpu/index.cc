@@ -44,7 +44,8 @@ absl::Status Normalize(const KernelCall& call, const TensorView& indices, int64_
 
 template <class Unit>
 void TakeUnits(char* to, const char* from, const int64_t* indices, int64_t count, int64_t step) {
-  for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * static_cast<int64_t>(sizeof(Unit)), from + indices[i] * step, sizeof(Unit));
+  for (int64_t i = 0; i < count; ++i)
+    std::memcpy(to + i * static_cast<int64_t>(sizeof(Unit)), from + indices[i] * step, sizeof(Unit));
 }
 
 // `count` blocks of `bytes` from the places that `indices` say, in units of `step` bytes.
@@ -69,7 +70,8 @@ void TakeBlocks(char* to, const char* from, const int64_t* indices, int64_t coun
 bool InnerContiguous(const TensorView& x, size_t axis) {
   const absl::Span<const int64_t> shape = x.shape;
   const absl::Span<const int64_t> strides = x.strides;
-  return TensorView{x.dtype, Dims(shape.begin() + axis + 1, shape.end()), Dims(strides.begin() + axis + 1, strides.end()), x.data}
+  return TensorView{x.dtype, Dims(shape.begin() + axis + 1, shape.end()),
+                    Dims(strides.begin() + axis + 1, strides.end()), x.data}
       .contiguous();
 }
 
@@ -85,7 +87,8 @@ absl::Status RunIndex(const KernelCall& call, Context& context) {
   if (count == 0) return absl::OkStatus();
   const int64_t size = call.inputs[0].tensor->shape[axis];
   // Every index is checked before anything is written.
-  TENSORD_ASSIGN_OR_RETURN(const Scratch places, Scratch::Allocate(static_cast<size_t>(count) * sizeof(int64_t), context));
+  TENSORD_ASSIGN_OR_RETURN(const Scratch places,
+                           Scratch::Allocate(static_cast<size_t>(count) * sizeof(int64_t), context));
   auto* indices = static_cast<int64_t*>(places.data());
   TENSORD_RETURN_IF_ERROR(Normalize(call, raw.view, static_cast<int64_t>(axis), size, indices));
   if (out.elements() == 0) return absl::OkStatus();

@@ -12,7 +12,8 @@ namespace {
 // `count` blocks of `bytes`, contiguous in `from`, to blocks `step` bytes apart.
 template <class Unit>
 void CopyUnits(char* to, const char* from, int64_t count, int64_t step) {
-  for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * step, from + i * static_cast<int64_t>(sizeof(Unit)), sizeof(Unit));
+  for (int64_t i = 0; i < count; ++i)
+    std::memcpy(to + i * step, from + i * static_cast<int64_t>(sizeof(Unit)), sizeof(Unit));
 }
 
 struct Pair {

@@ -1,4 +1,5 @@
-// Matmul: matmul and linear. float32 (and bfloat16 where the processor has it) by oneDNN, except small products; float64 and integers by gemm.cc.
+// Matmul: matmul and linear. float32 (and bfloat16 where the processor has it) by oneDNN, except small products;
+// float64 and integers by gemm.cc.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -75,7 +76,8 @@ void Collapse(Plan& plan) {
     if (plan.batch[i] == 1) drop(i);
   }
   for (size_t i = plan.batch.size(); i-- > 1;) {
-    if (plan.a.batch[i - 1] == plan.a.batch[i] * plan.batch[i] && plan.b.batch[i - 1] == plan.b.batch[i] * plan.batch[i]) {
+    if (plan.a.batch[i - 1] == plan.a.batch[i] * plan.batch[i] &&
+        plan.b.batch[i - 1] == plan.b.batch[i] * plan.batch[i]) {
       plan.batch[i] *= plan.batch[i - 1];
       drop(i - 1);
     }
@@ -146,16 +148,21 @@ DnnlMatrix ForLibrary(const Side& s, int64_t offset, int64_t batch_stride, size_
   if (s.rows == 1 && s.columns == 1) {
     matrix.row_stride = matrix.column_stride = 1;
   } else if (s.rows == 1) {
-    if (s.column_stride == 1) matrix.row_stride = s.columns;
-    else matrix.row_stride = 1;
+    if (s.column_stride == 1)
+      matrix.row_stride = s.columns;
+    else
+      matrix.row_stride = 1;
   } else if (s.columns == 1) {
-    if (s.row_stride == 1) matrix.column_stride = s.rows;
-    else matrix.column_stride = 1;
+    if (s.row_stride == 1)
+      matrix.column_stride = s.rows;
+    else
+      matrix.column_stride = 1;
   }
   return matrix;
 }
 
-absl::Status ByLibrary(const Plan& plan, Dtype dtype, const float* bias, void* c, bool allow_bfloat16, Context& context) {
+absl::Status ByLibrary(const Plan& plan, Dtype dtype, const float* bias, void* c, bool allow_bfloat16,
+                       Context& context) {
   // The innermost batch axis is the library's own, unless both operands repeat there.
   const bool batched = !plan.batch.empty() && (plan.a.batch.back() != 0 || plan.b.batch.back() != 0);
   const int64_t inner = batched ? plan.batch.back() : 1;
@@ -242,8 +249,8 @@ absl::Status RunMatmul(const KernelCall& call, Context& context) {
   };
 
   const int64_t work = make_plan(x1, x2).work();
-  const bool library_dtype = compute == Dtype::kFloat32 || (compute == Dtype::kFloat16) || compute == Dtype::kBfloat16;
-  const bool by_library = library_dtype && work >= kLibraryWork;
+  const bool library_dtype = compute == Dtype::kFloat32 || compute == Dtype::kFloat16 || compute == Dtype::kBfloat16;
+  const bool by_library = kUseDnnl && library_dtype && work >= kLibraryWork;
   Dtype work_dtype = WorkDtype(compute);
   if (by_library && compute == Dtype::kBfloat16 && HasNativeBfloat16()) work_dtype = Dtype::kBfloat16;
 
@@ -260,7 +267,8 @@ absl::Status RunMatmul(const KernelCall& call, Context& context) {
   TensorView result = out;
   std::optional<Scratch> wide;
   if (work_dtype != out.dtype) {
-    TENSORD_ASSIGN_OR_RETURN(wide, Scratch::Allocate(static_cast<size_t>(out.elements()) * ItemSize(work_dtype), context));
+    TENSORD_ASSIGN_OR_RETURN(wide,
+                             Scratch::Allocate(static_cast<size_t>(out.elements()) * ItemSize(work_dtype), context));
     result.dtype = work_dtype;
     result.data = wide->data();
   }
@@ -271,8 +279,8 @@ absl::Status RunMatmul(const KernelCall& call, Context& context) {
     TENSORD_RETURN_IF_ERROR(ToContiguous(bias, context));
   }
   if (by_library) {
-    TENSORD_RETURN_IF_ERROR(ByLibrary(plan, work_dtype, bias_in != nullptr ? bias.view.as<float>() : nullptr, result.data,
-                                      attributes.precision == Precision::kBfloat16, context));
+    TENSORD_RETURN_IF_ERROR(ByLibrary(plan, work_dtype, bias_in != nullptr ? bias.view.as<float>() : nullptr,
+                                      result.data, attributes.precision == Precision::kBfloat16, context));
   } else {
     if (bias_in != nullptr) FillRows(bias.view, result.data, out.elements() / plan.n);
     const std::vector<GemmOffsets> offsets = BatchOffsets(plan);

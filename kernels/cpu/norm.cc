@@ -13,7 +13,8 @@ namespace {
 
 Dtype ComputeDtype(Dtype dtype) { return dtype == Dtype::kFloat64 ? Dtype::kFloat64 : Dtype::kFloat32; }
 
-// A parameter in the compute type, contiguous; nothing where it is left out. Its values are rounded to `dtype` on the way, as promotion says.
+// A parameter in the compute type, contiguous; nothing where it is left out. Its values are rounded to `dtype` on the
+// way, as promotion says.
 absl::StatusOr<std::optional<Dense>> Parameter(const KernelCall& call, size_t i, Dtype dtype, Context& context) {
   if (i >= call.inputs.size() || call.inputs[i].tensor == nullptr) return std::optional<Dense>();
   TENSORD_ASSIGN_OR_RETURN(Dense x, ToDense(*call.inputs[i].tensor, dtype, context));
@@ -105,7 +106,8 @@ absl::Status BatchNorm(const KernelCall& call, Context& context) {
     const int64_t per_task = std::max<int64_t>(1, kChunkElements / count);
     ParallelFor((batch + per_task - 1) / per_task, parallel, [&](int64_t task) {
       const int64_t offset = task * per_task * count * item;
-      loops.affine_columns(from + offset, to + offset, std::min(per_task, batch - task * per_task), count, mean, scale, shift);
+      loops.affine_columns(from + offset, to + offset, std::min(per_task, batch - task * per_task), count, mean, scale,
+                           shift);
     });
     return absl::OkStatus();
   }

@@ -1,11 +1,10 @@
 // Pooling: max_pool and avg_pool.
-#include "kernels/cpu/pool_loops.h"
-
 #include <algorithm>
 #include <limits>
 #include <optional>
 
 #include "kernels/core/error.h"
+#include "kernels/cpu/pool_loops.h"
 #include "kernels/cpu/reduce_loops.h"
 #include "kernels/cpu/team.h"
 #include "kernels/cpu/variants.h"
@@ -88,6 +87,11 @@ class Pool {
   T AlongWindow(int64_t o, const std::vector<const T*>& sources, std::vector<T>& parts) const {
     const int64_t begin = std::max<int64_t>(0, inner_.Place(o, 0));
     const int64_t end = std::min(inner_.in, inner_.Place(o, 0) + inner_.window);
+    if (begin == 0 && end == inner_.in && Adjacent(sources)) {
+      T whole = Nothing();
+      whole_row_(sources[0], 0, 1, static_cast<int64_t>(sources.size()) * inner_.in, &whole);
+      return whole;
+    }
     parts.resize(sources.size());
     for (size_t i = 0; i < sources.size(); ++i) {
       whole_row_(sources[i] + begin, 0, 1, std::max<int64_t>(0, end - begin), &parts[i]);
@@ -95,6 +99,11 @@ class Pool {
     T result = Nothing();
     whole_row_(parts.data(), 0, 1, static_cast<int64_t>(parts.size()), &result);
     return result;
+  }
+
+  // Whether whole rows follow each other in memory.
+  bool Adjacent(const std::vector<const T*>& sources) const {
+    return !sources.empty() && sources.back() - sources.front() == static_cast<int64_t>(sources.size() - 1) * inner_.in;
   }
 
   // The rows of the input that the outer axes of the window reach; returns how many elements those axes count.

@@ -3,11 +3,13 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "kernels/core/error.h"
 #include "kernels/cpu/families.h"
 #include "kernels/cpu/isa/half_bits.h"
 #include "kernels/cpu/reduce_plan.h"
+#include "kernels/cpu/team.h"
 
 namespace tensord::cpu {
 namespace {
@@ -150,8 +152,7 @@ absl::Status MaxOrMin(Combine combine, const TensorView& input, const ReduceAttr
   meaning.combine = combine;
   meaning.lane = OrderLane(input.dtype);
   Totals totals;
-  TENSORD_RETURN_IF_ERROR(
-      totals.Prepare(meaning.lane, out, IsLane(out.dtype, meaning.lane, Reading::kValue), context));
+  TENSORD_RETURN_IF_ERROR(totals.Prepare(meaning.lane, out, IsLane(out.dtype, meaning.lane, Reading::kValue), context));
   TENSORD_RETURN_IF_ERROR(Accumulate(MakeReducePlan(input, attributes, false), meaning, totals.data(), context));
   totals.Finish();
   return absl::OkStatus();
@@ -182,29 +183,67 @@ void SquareRoots(A* totals, int64_t n) {
   for (int64_t i = 0; i < n; ++i) totals[i] = std::sqrt(totals[i]);
 }
 
+// The mean of every output's elements, or their variance (or its root). The second pass takes the mean from every
+// element, so that nothing cancels.
+template <class A>
+absl::Status Moments(Op op, const ReducePlan& plan, double correction, A* out, bool serial, Context& context) {
+  ReduceMeaning meaning;
+  meaning.lane = sizeof(A) == 8 ? Lane::kF64 : Lane::kF32;
+  meaning.serial = serial;
+  const int64_t n = plan.outputs;
+  const auto count = static_cast<double>(plan.count);
+  TENSORD_RETURN_IF_ERROR(Accumulate(plan, meaning, out, context));
+  Divide(out, n, count);
+  if (op == Op::kMean) return absl::OkStatus();
+  TENSORD_ASSIGN_OR_RETURN(const Scratch means, Scratch::Allocate(static_cast<size_t>(n) * sizeof(A), context));
+  std::copy_n(out, n, static_cast<A*>(means.data()));
+  meaning.shift = means.data();
+  meaning.square = true;
+  TENSORD_RETURN_IF_ERROR(Accumulate(plan, meaning, out, context));
+  Divide(out, n, std::max(count - correction, 0.0));
+  if (op == Op::kStd) SquareRoots(out, n);
+  return absl::OkStatus();
+}
+
+// Both passes over one slice after the other, where the outermost axis cuts the plan into slices that stay in the
+// cache.
+template <class A>
+absl::Status MomentsBySlice(Op op, const ReducePlan& plan, double correction, A* out, Context& context) {
+  constexpr int64_t kSliceElements = kChunkElements;
+  const ReduceDim& outer = plan.kept[0];
+  const int64_t inside = plan.outputs / outer.size;
+  const int64_t slice = inside * plan.count;  // elements of one place on the axis
+  const int64_t at_once = std::max<int64_t>(1, kSliceElements / slice);
+  const int64_t tasks = (outer.size + at_once - 1) / at_once;
+  std::vector<absl::Status> results(static_cast<size_t>(tasks));
+  ParallelFor(tasks, true, [&](int64_t task) {
+    ReducePlan part = plan;
+    const int64_t first = task * at_once;
+    part.kept[0].size = std::min(at_once, outer.size - first);
+    part.outputs = part.kept[0].size * inside;
+    part.data = plan.data + first * outer.stride * static_cast<int64_t>(ItemSize(plan.dtype));
+    results[static_cast<size_t>(task)] = Moments(op, part, correction, out + first * inside, true, context);
+  });
+  for (const absl::Status& result : results) TENSORD_RETURN_IF_ERROR(result);
+  return absl::OkStatus();
+}
+
 template <class A>
 absl::Status MeanOrVar(Op op, const TensorView& x, const ReduceAttributes& attributes, const TensorView& out,
                        Context& context) {
   const ReducePlan plan = MakeReducePlan(x, attributes, false);
-  ReduceMeaning meaning;
-  meaning.lane = sizeof(A) == 8 ? Lane::kF64 : Lane::kF32;
-  const int64_t n = plan.outputs;
-  const auto count = static_cast<double>(plan.count);
   Totals totals;
-  TENSORD_RETURN_IF_ERROR(totals.Prepare(meaning.lane, out, out.dtype == DtypeOf<A>, context));
+  TENSORD_RETURN_IF_ERROR(
+      totals.Prepare(sizeof(A) == 8 ? Lane::kF64 : Lane::kF32, out, out.dtype == DtypeOf<A>, context));
   auto* sums = static_cast<A*>(totals.data());
-  TENSORD_RETURN_IF_ERROR(Accumulate(plan, meaning, sums, context));
-  Divide(sums, n, count);
-  if (op != Op::kMean) {
-    // The second pass takes the mean from every element: no cancellation.
-    Totals means;
-    TENSORD_RETURN_IF_ERROR(means.Prepare(meaning.lane, out, false, context));
-    std::copy_n(sums, n, static_cast<A*>(means.data()));
-    meaning.shift = means.data();
-    meaning.square = true;
-    TENSORD_RETURN_IF_ERROR(Accumulate(plan, meaning, sums, context));
-    Divide(sums, n, std::max(count - attributes.correction, 0.0));
-    if (op == Op::kStd) SquareRoots(sums, n);
+  const int64_t elements = plan.outputs * plan.count;
+  const int64_t slice = plan.outputs == 0 ? 0 : elements / plan.kept[0].size;
+  const bool by_slice =
+      op != Op::kMean && elements >= kParallelElements && slice <= 2 * kChunkElements && !ChooseOrder(plan).columns;
+  if (by_slice) {
+    TENSORD_RETURN_IF_ERROR(MomentsBySlice(op, plan, attributes.correction, sums, context));
+  } else {
+    TENSORD_RETURN_IF_ERROR(Moments(op, plan, attributes.correction, sums, false, context));
   }
   totals.Finish();
   return absl::OkStatus();

@@ -1,7 +1,7 @@
 // Accumulate: the traversal of a reduction, tile by tile.
 #include <algorithm>
-#include <optional>
 #include <cstring>
+#include <optional>
 
 #include "kernels/core/error.h"
 #include "kernels/cpu/reduce_plan.h"
@@ -26,7 +26,7 @@ class Accumulator {
         total_lane_(AccumulatorOf(meaning.combine, meaning.lane)),
         total_size_(static_cast<int64_t>(LaneSize(total_lane_))),
         in_place_(IsLane(plan.dtype, meaning.lane, meaning.reading) && meaning.shift == nullptr && !meaning.square),
-        parallel_(plan.outputs * std::max<int64_t>(plan.count, 1) >= kParallelElements) {
+        parallel_(!meaning.serial && plan.outputs * std::max<int64_t>(plan.count, 1) >= kParallelElements) {
     const auto lane = static_cast<size_t>(meaning.lane);
     const auto dtype = static_cast<size_t>(plan.dtype);
     load_ = meaning.reading == Reading::kNonZero ? loops_.load_nonzero[dtype] : loops_.load[dtype][lane];
@@ -233,10 +233,10 @@ class Accumulator {
   struct ColumnTask {
     Buffer tile;
     int64_t width = 0;
-    int64_t fold = 1;                      // rows side by side in `part`, for narrow tiles
-    alignas(64) char part[1024 * 8];       // of some rows: width * fold
-    alignas(64) char total[1024 * 8];      // of all
-    alignas(64) char shift[256 * 8];       // of these columns
+    int64_t fold = 1;                  // rows side by side in `part`, for narrow tiles
+    alignas(64) char part[1024 * 8];   // of some rows: width * fold
+    alignas(64) char total[1024 * 8];  // of all
+    alignas(64) char shift[256 * 8];   // of these columns
   };
 
   void ColumnChunk(ColumnTask& state, const ReduceDim& dim, const char* base, int64_t output, int64_t begin,
@@ -248,7 +248,8 @@ class Accumulator {
     if (meaning_.shift != nullptr) {
       const char* from = static_cast<const char*>(meaning_.shift) + output * lane_size_;
       for (int64_t j = 0; j < state.width; ++j) {
-        std::memcpy(state.shift + j * lane_size_, from + j * dim.out_stride * lane_size_, static_cast<size_t>(lane_size_));
+        std::memcpy(state.shift + j * lane_size_, from + j * dim.out_stride * lane_size_,
+                    static_cast<size_t>(lane_size_));
       }
     }
     FillIdentity(state.total, folded);
@@ -308,7 +309,8 @@ class Accumulator {
       return;
     }
     for (int64_t j = 0; j < state.width; ++j) {
-      std::memcpy(to + j * dim.out_stride * total_size_, state.total + j * total_size_, static_cast<size_t>(total_size_));
+      std::memcpy(to + j * dim.out_stride * total_size_, state.total + j * total_size_,
+                  static_cast<size_t>(total_size_));
     }
   }
 
@@ -321,6 +323,7 @@ class Accumulator {
     ReduceMeaning meaning;
     meaning.combine = meaning_.combine;
     meaning.lane = total_lane_;
+    meaning.serial = meaning_.serial;
     return Accumulate(partials, meaning, out_, context_);
   }
 

@@ -1,6 +1,7 @@
 // FindExtremes: argmax and argmin.
 //
-// The extreme value of a tile is found first, by the loops of max and min, and its place afterwards in the one tile that has it.
+// The extreme value of a tile is found first, by the loops of max and min, and its place afterwards in the one tile
+// that has it.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -105,7 +106,8 @@ class Finder {
 
   absl::Status RunLongRows() const {
     const int64_t chunks = Ceil(plan_.count, kChunkElements);
-    TENSORD_ASSIGN_OR_RETURN(Scratch scratch, Scratch::Allocate(static_cast<size_t>(plan_.outputs * chunks) * sizeof(Partial), context_));
+    TENSORD_ASSIGN_OR_RETURN(
+        Scratch scratch, Scratch::Allocate(static_cast<size_t>(plan_.outputs * chunks) * sizeof(Partial), context_));
     auto* partials = static_cast<Partial*>(scratch.data());
     ParallelFor(plan_.outputs * chunks, parallel_, [&](int64_t t) {
       const KeptOffset kept = OffsetOf(plan_, t / chunks, plan_.kept.size());
@@ -168,7 +170,7 @@ class Finder {
                     std::min(plan_.count, (chunk + 1) * rows));
         for (int64_t j = 0; j < n; ++j) {
           const int64_t at = chunk * plan_.outputs + outer.out + (column + j) * dim.out_stride;
-          indices[at] = state.index[j];
+          indices[at] = chunk * rows + state.Index(j, lane_size_);
           if (values != nullptr) {
             std::memcpy(values + at * lane_size_, state.best + j * lane_size_, static_cast<size_t>(lane_size_));
           }
@@ -188,7 +190,19 @@ class Finder {
   struct ColumnTask {
     Buffer tile;
     alignas(64) char best[256 * 8];
-    alignas(64) int64_t index[256];
+    alignas(64) char index[256 * 8];  // within the chunk; as wide as ArgColumns says
+
+    int64_t Index(int64_t j, int64_t lane_size) const {
+      if (lane_size == 8) return reinterpret_cast<const int64_t*>(index)[j];
+      return reinterpret_cast<const int32_t*>(index)[j];
+    }
+    void FillIndex(int64_t n, int64_t place, int64_t lane_size) {
+      if (lane_size == 8) {
+        std::fill_n(reinterpret_cast<int64_t*>(index), n, place);
+      } else {
+        std::fill_n(reinterpret_cast<int32_t*>(index), n, static_cast<int32_t>(place));
+      }
+    }
   };
 
   // Goes through the rows from the end where the last of equals is wanted, so that the loop keeps the first it meets.
@@ -198,7 +212,7 @@ class Finder {
     const int64_t step = last_ ? -1 : 1;
     const int64_t first = last_ ? end - 1 : begin;
     load_(state.best, base + first * inner_.stride * item_, 1, 0, width, dim.stride);
-    std::fill_n(state.index, width, first);
+    state.FillIndex(width, first - begin, lane_size_);
     int64_t left = end - begin - 1;
     for (int64_t p = first + step; left > 0;) {
       const char* tile = base + p * inner_.stride * item_;
@@ -209,7 +223,7 @@ class Finder {
         tile = state.tile.bytes;
         row_stride = width;
       }
-      columns_(tile, row_stride, rows, width, p, step, state.best, state.index);
+      columns_(tile, row_stride, rows, width, p - begin, step, state.best, state.index);
       p += step * rows;
       left -= rows;
     }

@@ -1,7 +1,7 @@
 // The inner loops of reductions, over tiles of rows that fit the first-level cache, for the machine's instruction set.
 //
-// A reduction computes in a lane type; elements of other dtypes are brought to it by `load`. Sums combine in a tree of fixed shape, so a result depends on
-// neither instruction set nor threads. Thread safe.
+// A reduction computes in a lane type; elements of other dtypes are brought to it by `load`. Sums combine in a tree of
+// fixed shape, so a result depends on neither instruction set nor threads. Thread safe.
 #pragma once
 
 #include <cstddef>
@@ -65,9 +65,10 @@ struct ReduceLoops {
   using Rows = void (*)(const void* x, int64_t row_stride, int64_t rows, int64_t n, void* out);
   // accumulator[j] = accumulator[j] with column j of all rows.
   using Columns = void (*)(const void* x, int64_t row_stride, int64_t rows, int64_t width, void* accumulator);
-  // Columns that also remember where: an element of row r that beats best[j] sets index[j] = first + r * step.
+  // Columns that also remember where: an element of row r that beats best[j] sets index[j] = first + r * step. Indices
+  // are int64 for lanes of 8 bytes and int32 for the others.
   using ArgColumns = void (*)(const void* x, int64_t row_stride, int64_t rows, int64_t width, int64_t first,
-                              int64_t step, void* best, int64_t* index);
+                              int64_t step, void* best, void* index);
   // Place of the first (last) of n elements that equals *value, or is NaN where *value is; -1 for none.
   using Find = int64_t (*)(const void* x, int64_t n, const void* value, bool last);
   // Whether *a beats *b; NaN beats all but NaN.

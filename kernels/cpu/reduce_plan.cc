@@ -91,8 +91,6 @@ ReducePlan MatrixPlan(Lane lane, const void* data, int64_t rows, int64_t columns
 }
 
 ReduceOrder ChooseOrder(const ReducePlan& plan) {
-  // Fewer elements than this a row are not worth a row's start.
-  constexpr int64_t kShortRow = 8;
   ReduceOrder order;
   order.along = plan.kept.size() - 1;
   for (size_t i = plan.kept.size(); i-- > 0;) {
@@ -100,7 +98,7 @@ ReduceOrder ChooseOrder(const ReducePlan& plan) {
   }
   const int64_t kept_stride = std::abs(plan.kept[order.along].stride);
   const int64_t reduced_stride = std::abs(plan.reduced.back().stride);
-  order.columns = plan.outputs > 1 && (kept_stride < reduced_stride || plan.count < kShortRow);
+  order.columns = plan.outputs > 1 && (kept_stride < reduced_stride || plan.count == 1);
   if (!order.columns) order.along = plan.kept.size() - 1;
   return order;
 }

@@ -30,8 +30,8 @@ struct ReducePlan {
   int64_t count = 1;  // elements behind one output
 };
 
-// `in_order`: positions count row-major in the tensor's own order (arg reductions need it); otherwise reduced dimensions are put in
-// the order of memory.
+// `in_order`: positions count row-major in the tensor's own order (arg reductions need it); otherwise reduced
+// dimensions are put in the order of memory.
 ReducePlan MakeReducePlan(const TensorView& input, const ReduceAttributes& attributes, bool in_order);
 
 // A contiguous matrix of lanes reduced along its rows (axis 1) or its columns (axis 0).
@@ -59,6 +59,7 @@ struct ReduceMeaning {
   // One lane for each output, taken from its elements first; or null.
   const void* shift = nullptr;
   bool square = false;  // elements are squared, after the shift
+  bool serial = false;  // on the calling thread, whatever the size
 };
 
 // out[i] = the elements behind output i, combined; of type AccumulatorOf(combine, lane). Without elements the identity.
@@ -66,6 +67,7 @@ struct ReduceMeaning {
 absl::Status Accumulate(const ReducePlan& plan, const ReduceMeaning& meaning, void* out, Context& context);
 
 // argmax (kMax) or argmin (kMin): out[i] = position in the reduced dimension, of which the plan has one.
-absl::Status FindExtremes(const ReducePlan& plan, Combine combine, Lane lane, bool last, int64_t* out, Context& context);
+absl::Status FindExtremes(const ReducePlan& plan, Combine combine, Lane lane, bool last, int64_t* out,
+                          Context& context);
 
 }  // namespace tensord::cpu

@@ -1,6 +1,7 @@
 // The inner loops of softmax and of normalisations, for the machine's instruction set.
 //
-// Tensors are contiguous float16, bfloat16, float32 or float64; the first three compute in float32, float64 in itself ("compute type"). Thread safe.
+// Tensors are contiguous float16, bfloat16, float32 or float64; the first three compute in float32, float64 in itself
+// ("compute type"). Thread safe.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ struct RowLoops {
   SoftmaxRows softmax_rows = nullptr;
   SoftmaxColumns softmax_columns = nullptr;
   LayerNorm layer_norm = nullptr;
-  Affine affine_row = nullptr;      // `rows` is 1
+  Affine affine_row = nullptr;  // `rows` is 1
   Affine affine_columns = nullptr;
 };
 

@@ -3,7 +3,8 @@
 //   TENSORD_DECLARE_VARIANTS(const ReduceLoops& ReduceTable())      // at namespace scope, outside namespace tensord
 //   const ReduceLoops& Get() { return TENSORD_CURRENT_VARIANT(ReduceTable)(); }
 //
-// A file isa/x.cc defines the function in namespace tensord::cpu::TENSORD_ISA_NAMESPACE (isa/loop_kinds.h). Thread safe.
+// A file isa/x.cc defines the function in namespace tensord::cpu::TENSORD_ISA_NAMESPACE (isa/loop_kinds.h). Thread
+// safe.
 #pragma once
 
 namespace tensord::cpu {
@@ -24,9 +25,9 @@ int CurrentVariant();
   namespace tensord::cpu::isa_v4 {            \
   declaration;                                \
   }
-#define TENSORD_CURRENT_VARIANT(function)                                \
-  (::tensord::cpu::CurrentVariant() == 0   ? &isa_v2::function           \
-   : ::tensord::cpu::CurrentVariant() == 1 ? &isa_v3::function           \
+#define TENSORD_CURRENT_VARIANT(function)                      \
+  (::tensord::cpu::CurrentVariant() == 0   ? &isa_v2::function \
+   : ::tensord::cpu::CurrentVariant() == 1 ? &isa_v3::function \
                                            : &isa_v4::function)
 #else
 #define TENSORD_DECLARE_VARIANTS(declaration) \

@@ -20,7 +20,8 @@ struct Arithmetic {
     } else if constexpr (kCombine == Combine::kProd) {
       return A(1);
     } else if constexpr (kCombine == Combine::kMax) {
-      return std::numeric_limits<A>::has_infinity ? -std::numeric_limits<A>::infinity() : std::numeric_limits<A>::lowest();
+      return std::numeric_limits<A>::has_infinity ? -std::numeric_limits<A>::infinity()
+                                                  : std::numeric_limits<A>::lowest();
     } else {
       return std::numeric_limits<A>::has_infinity ? std::numeric_limits<A>::infinity() : std::numeric_limits<A>::max();
     }
@@ -67,7 +68,13 @@ inline A Interleaved(const U* x, int64_t n) {
   for (; i + kCount <= n; i += kCount) {
     for (int l = 0; l < kCount; ++l) sums[l] = Op::Apply(sums[l], x[i + l]);
   }
-  for (int l = 0; i + l < n; ++l) sums[l] = Op::Apply(sums[l], x[i + l]);
+  if (i < n) {
+    // What is left is filled up to a whole step.
+    U rest[kCount];
+    for (int l = 0; l < kCount; ++l) rest[l] = Op::Identity();
+    __builtin_memcpy(rest, x + i, static_cast<size_t>(n - i) * sizeof(U));
+    for (int l = 0; l < kCount; ++l) sums[l] = Op::Apply(sums[l], rest[l]);
+  }
   if constexpr (std::is_same_v<A, U>) {
     for (int half = kCount / 2; half > 0; half /= 2) {
       for (int l = 0; l < half; ++l) sums[l] = Op::Apply(sums[l], sums[l + half]);

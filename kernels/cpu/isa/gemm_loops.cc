@@ -1,5 +1,5 @@
-// The loops of gemm.h. A product and its sum are one instruction where the processor has that: unlike elementwise code, products need not agree with
-// other devices to the bit.
+// The loops of gemm.h. A product and its sum are one instruction where the processor has that: unlike elementwise code,
+// products need not agree with other devices to the bit.
 #include <type_traits>
 
 #include "kernels/cpu/gemm.h"
@@ -131,7 +131,7 @@ void Dots(const void* x, const void* b, int64_t column_stride, int64_t columns, 
 template <class T>
 void Rows(const void* x_data, const void* b, int64_t row_stride, int64_t columns, int64_t k, void* c_data,
           int64_t c_stride, bool add) {
-  constexpr int64_t kBlock = 512;
+  constexpr int64_t kBlock = 1024;
   const T* x = static_cast<const T*>(x_data);
   T* c = static_cast<T*>(c_data);
   for (int64_t first = 0; first < columns; first += kBlock) {

@@ -1,4 +1,5 @@
-// float16 and bfloat16 to float32 and back without branches, so that loops over them vectorise. Same results as Half and BFloat16.
+// float16 and bfloat16 to float32 and back without branches, so that loops over them vectorise. Same results as Half
+// and BFloat16.
 #pragma once
 
 #include <bit>

@@ -1,8 +1,9 @@
 // The loops of reduce_loops.h.
+#include "kernels/cpu/reduce_loops.h"
+
 #include "kernels/cpu/isa/combine.h"
 #include "kernels/cpu/isa/half_bits.h"
 #include "kernels/cpu/isa/loop_kinds.h"
-#include "kernels/cpu/reduce_loops.h"
 
 namespace tensord::cpu::TENSORD_ISA_NAMESPACE {
 namespace {
@@ -101,12 +102,15 @@ void Columns(const void* in, int64_t row_stride, int64_t rows, int64_t width, vo
 }
 
 template <Combine kCombine, class U>
-void ArgColumns(const void* in, int64_t row_stride, int64_t rows, int64_t width, int64_t first, int64_t step, void* best,
-                int64_t* __restrict index) {
+void ArgColumns(const void* in, int64_t row_stride, int64_t rows, int64_t width, int64_t first, int64_t step,
+                void* best, void* index_data) {
+  // As wide as the lane, so that both fit one mask.
+  using Index = std::conditional_t<sizeof(U) == 8, int64_t, int32_t>;
   U* __restrict value = static_cast<U*>(best);
+  Index* __restrict index = static_cast<Index*>(index_data);
   const U* x = static_cast<const U*>(in);
   for (int64_t r = 0; r < rows; ++r, x += row_stride) {
-    const int64_t place = first + r * step;
+    const auto place = static_cast<Index>(first + r * step);
     for (int64_t j = 0; j < width; ++j) {
       const bool take = Arithmetic<kCombine, U>::Beats(x[j], value[j]);
       value[j] = take ? x[j] : value[j];

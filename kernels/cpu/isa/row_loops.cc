@@ -1,6 +1,7 @@
 // The loops of row_loops.h.
 //
-// Elements pass through a buffer of the compute type. It is worked on in whole vectors, so an element's result does not depend on its place.
+// Elements pass through a buffer of the compute type. It is worked on in whole vectors, so an element's result does not
+// depend on its place.
 #include "kernels/cpu/row_loops.h"
 
 #include <type_traits>
@@ -14,7 +15,9 @@ namespace tensord::cpu::TENSORD_ISA_NAMESPACE {
 namespace {
 
 constexpr int64_t kBuffer = 2048;
-constexpr int64_t kUnit = 64;  // the buffer's filled part is rounded up to this
+constexpr int64_t kTiny = 16;   // elements up to which rows are worked on across
+constexpr int64_t kShort = 64;  // elements below which a row is added up in fewer parts
+constexpr int64_t kUnit = 64;   // the buffer's filled part is rounded up to this
 
 template <class T>
 using ComputeType = std::conditional_t<std::is_same_v<T, double>, double, float>;
@@ -41,11 +44,13 @@ TENSORD_HD T Round(ComputeType<T> x) {
 
 template <class C>
 C SumOf(const C* x, int64_t n) {
+  if (n < kShort) return Interleaved<Combine::kSum, C, C, 8>(x, n);
   return Interleaved<Combine::kSum, C, C, 32>(x, n);
 }
 
 template <class C>
 C MaxOf(const C* x, int64_t n) {
+  if (n < kShort) return Interleaved<Combine::kMax, C, C, 8>(x, n);
   return Interleaved<Combine::kMax, C, C, 32>(x, n);
 }
 
@@ -111,6 +116,56 @@ void SoftmaxShortRows(const T* x, T* out, int64_t rows, int64_t n, bool log) {
   }
 }
 
+// Rows of a few elements: turned, so that vectors run across rows.
+template <class T>
+void SoftmaxTinyRows(const T* x, T* out, int64_t rows, int64_t n, bool log) {
+  using C = ComputeType<T>;
+  constexpr int64_t kAcross = kBuffer / kTiny;
+  alignas(64) C buffer[kBuffer + kUnit];
+  alignas(64) C shifted[kBuffer];
+  alignas(64) C max[kAcross];
+  alignas(64) C sum[kAcross];
+  for (int64_t first = 0; first < rows; first += kAcross, x += kAcross * n, out += kAcross * n) {
+    const int64_t some = rows - first < kAcross ? rows - first : kAcross;
+    for (int64_t i = 0; i < n; ++i) {
+      C* row = shifted + i * kAcross;
+      for (int64_t r = 0; r < some; ++r) row[r] = Widen(x[r * n + i]);
+      for (int64_t r = some; r < kAcross; ++r) row[r] = C(0);
+    }
+    for (int64_t r = 0; r < kAcross; ++r) {
+      max[r] = shifted[r];
+      sum[r] = C(0);
+    }
+    for (int64_t i = 1; i < n; ++i) {
+      const C* row = shifted + i * kAcross;
+      for (int64_t r = 0; r < kAcross; ++r) max[r] = Arithmetic<Combine::kMax, C>::Apply(max[r], row[r]);
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      C* row = shifted + i * kAcross;
+      C* to = buffer + i * kAcross;
+      for (int64_t r = 0; r < kAcross; ++r) {
+        row[r] -= max[r];
+        to[r] = row[r];
+      }
+    }
+    ExpInPlace(buffer, n * kAcross);
+    for (int64_t i = 0; i < n; ++i) {
+      const C* row = buffer + i * kAcross;
+      for (int64_t r = 0; r < kAcross; ++r) sum[r] += row[r];
+    }
+    if (log) {
+#pragma omp simd
+      for (int64_t r = 0; r < kAcross; ++r) sum[r] = math::Log(sum[r]);
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      C* row = buffer + i * kAcross;
+      const C* from = shifted + i * kAcross;
+      for (int64_t r = 0; r < kAcross; ++r) row[r] = log ? from[r] - sum[r] : row[r] / sum[r];
+      for (int64_t r = 0; r < some; ++r) out[r * n + i] = Round<T>(row[r]);
+    }
+  }
+}
+
 template <class T>
 void SoftmaxLongRow(const T* x, T* out, int64_t n, bool log) {
   using C = ComputeType<T>;
@@ -146,6 +201,7 @@ template <class T>
 void SoftmaxRows(const void* in, void* out, int64_t rows, int64_t n, bool log) {
   const T* x = static_cast<const T*>(in);
   T* to = static_cast<T*>(out);
+  if (n <= kTiny) return SoftmaxTinyRows(x, to, rows, n, log);
   if (n <= kBuffer) return SoftmaxShortRows(x, to, rows, n, log);
   for (int64_t r = 0; r < rows; ++r) SoftmaxLongRow(x + r * n, to + r * n, n, log);
 }

@@ -41,7 +41,12 @@ void Write(char* p, long double value) {
 }  // namespace
 
 absl::StatusOr<void*> TestMemory::Allocate(size_t bytes, StreamId) {
-  if (fail) return Error(Reason::kMemoryExhausted).With("device", "cpu").With("requested", bytes).With("free", 0).With("cached", 0);
+  if (fail)
+    return Error(Reason::kMemoryExhausted)
+        .With("device", "cpu")
+        .With("requested", bytes)
+        .With("free", 0)
+        .With("cached", 0);
   ++live_;
   void* block = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
   std::memset(block, 0xa5, bytes);

@@ -63,7 +63,8 @@ std::vector<int64_t> Unravel(int64_t index, const Dims& shape);
 int64_t Ravel(const std::vector<int64_t>& at, const Dims& shape);
 
 // Infers and runs one op; operands that are null are left out.
-absl::StatusOr<TestTensor> RunOp(Op op, const std::vector<const TestTensor*>& operands, const Attributes& attributes = {});
+absl::StatusOr<TestTensor> RunOp(Op op, const std::vector<const TestTensor*>& operands,
+                                 const Attributes& attributes = {});
 // The memory that Run gives as scratch.
 TestMemory& Memory();
 

@@ -40,7 +40,8 @@ TEST(Join, ConcatAlongEveryAxis) {
           std::vector<int64_t> at = Unravel(i, out->shape());
           size_t part = 0;
           while (at[d] >= parts[part].shape()[d]) at[d] -= parts[part++].shape()[d];
-          ASSERT_EQ(out->Get(i), parts[part].Get(Ravel(at, parts[part].shape()))) << DtypeName(dtype) << " axis " << axis;
+          ASSERT_EQ(out->Get(i), parts[part].Get(Ravel(at, parts[part].shape())))
+              << DtypeName(dtype) << " axis " << axis;
         }
       }
     }

@@ -54,9 +54,10 @@ class Matrices {
 };
 
 void Check(Op op, const TestTensor& a, const TestTensor& b, const TestTensor* bias, MatmulAttributes attributes = {}) {
-  SCOPED_TRACE(StrCat(RowOf(op).name, " ", a.view().type().ToString(), " strides [", StrJoin(a.view().strides, ","), "] and ",
-                      b.view().type().ToString(), " strides [", StrJoin(b.view().strides, ","), "] transposed ",
-                      attributes.transpose_a, " ", attributes.transpose_b, bias != nullptr ? " with bias" : ""));
+  SCOPED_TRACE(StrCat(RowOf(op).name, " ", a.view().type().ToString(), " strides [", StrJoin(a.view().strides, ","),
+                      "] and ", b.view().type().ToString(), " strides [", StrJoin(b.view().strides, ","),
+                      "] transposed ", attributes.transpose_a, " ", attributes.transpose_b,
+                      bias != nullptr ? " with bias" : ""));
   std::vector<const TestTensor*> operands = {&a, &b};
   if (bias != nullptr) operands.push_back(bias);
   const absl::StatusOr<TestTensor> out = RunOp(op, operands, attributes);
@@ -119,13 +120,26 @@ TEST(Matmul, EveryDtypeLayoutAndShape) {
     bool transpose_a, transpose_b;
   };
   const std::vector<Case> cases = {
-      {{3, 4}, {4, 5}, false, false},         {{7, 33}, {33, 70}, false, false}, {{33, 7}, {33, 70}, true, false},
-      {{7, 33}, {70, 33}, false, true},       {{33, 7}, {70, 33}, true, true},   {{9}, {9}, false, false},
-      {{9}, {9, 6}, false, false},            {{6, 9}, {9}, false, false},       {{1, 40}, {40, 90}, false, false},
-      {{90, 40}, {40, 2}, false, false},      {{2, 3, 4}, {4, 5}, false, false}, {{2, 3, 4}, {2, 4, 5}, false, false},
-      {{2, 1, 3, 4}, {5, 4, 2}, false, false}, {{4}, {2, 3, 4, 5}, false, false}, {{2, 3, 4, 5}, {5}, false, false},
-      {{3, 4}, {2, 4, 5}, false, false},      {{1, 1}, {1, 1}, false, false},    {{3, 300}, {300, 3}, false, false},
-      {{2, 4, 3}, {2, 5, 4}, true, true},     {{13, 520}, {520, 17}, false, false},
+      {{3, 4}, {4, 5}, false, false},
+      {{7, 33}, {33, 70}, false, false},
+      {{33, 7}, {33, 70}, true, false},
+      {{7, 33}, {70, 33}, false, true},
+      {{33, 7}, {70, 33}, true, true},
+      {{9}, {9}, false, false},
+      {{9}, {9, 6}, false, false},
+      {{6, 9}, {9}, false, false},
+      {{1, 40}, {40, 90}, false, false},
+      {{90, 40}, {40, 2}, false, false},
+      {{2, 3, 4}, {4, 5}, false, false},
+      {{2, 3, 4}, {2, 4, 5}, false, false},
+      {{2, 1, 3, 4}, {5, 4, 2}, false, false},
+      {{4}, {2, 3, 4, 5}, false, false},
+      {{2, 3, 4, 5}, {5}, false, false},
+      {{3, 4}, {2, 4, 5}, false, false},
+      {{1, 1}, {1, 1}, false, false},
+      {{3, 300}, {300, 3}, false, false},
+      {{2, 4, 3}, {2, 5, 4}, true, true},
+      {{13, 520}, {520, 17}, false, false},
   };
   ForEachIsa([&] {
     std::mt19937 random(21);
@@ -151,7 +165,8 @@ TEST(Matmul, EveryDtypeLayoutAndShape) {
 TEST(Matmul, LargeOnes) {
   std::mt19937 random(22);
   for (const Lay lay : Lays()) {
-    for (const Dtype dtype : {Dtype::kFloat32, Dtype::kFloat64, Dtype::kInt32, Dtype::kFloat16, Dtype::kBfloat16, Dtype::kInt64}) {
+    for (const Dtype dtype :
+         {Dtype::kFloat32, Dtype::kFloat64, Dtype::kInt32, Dtype::kFloat16, Dtype::kBfloat16, Dtype::kInt64}) {
       TestTensor a(dtype, {150, 130}, lay, random);
       TestTensor b(dtype, {140, 130}, lay, random);
       const bool real = IsReal(dtype);
@@ -164,13 +179,13 @@ TEST(Matmul, LargeOnes) {
     }
   }
   for (const auto& [a_shape, b_shape] : std::vector<std::pair<Dims, Dims>>{{{3, 70, 100}, {3, 100, 110}},
-                                                                          {{3, 70, 100}, {100, 110}},
-                                                                          {{70, 100}, {4, 100, 110}},
-                                                                          {{2, 1, 70, 100}, {3, 100, 110}},
-                                                                          {{1, 2000}, {2000, 1100}},
-                                                                          {{2000}, {2000, 1100}},
-                                                                          {{1100, 2000}, {2000}},
-                                                                          {{1100, 2000}, {2000, 1}}}) {
+                                                                           {{3, 70, 100}, {100, 110}},
+                                                                           {{70, 100}, {4, 100, 110}},
+                                                                           {{2, 1, 70, 100}, {3, 100, 110}},
+                                                                           {{1, 2000}, {2000, 1100}},
+                                                                           {{2000}, {2000, 1100}},
+                                                                           {{1100, 2000}, {2000}},
+                                                                           {{1100, 2000}, {2000, 1}}}) {
     for (const Lay lay : {Lay::kContiguous, Lay::kPermuted, Lay::kAnyhow}) {
       TestTensor a(Dtype::kFloat32, a_shape, lay, random);
       TestTensor b(Dtype::kFloat32, b_shape, lay, random);
@@ -227,7 +242,8 @@ TEST(Matmul, IntegersAreExact) {
 }
 
 TEST(Matmul, EmptyInnerDimensionGivesZeros) {
-  for (const Dtype dtype : {Dtype::kInt64, Dtype::kFloat32, Dtype::kFloat16, Dtype::kBfloat16, Dtype::kInt8, Dtype::kFloat64}) {
+  for (const Dtype dtype :
+       {Dtype::kInt64, Dtype::kFloat32, Dtype::kFloat16, Dtype::kBfloat16, Dtype::kInt8, Dtype::kFloat64}) {
     const TestTensor a = TestTensor::Contiguous(dtype, {5, 0});
     const TestTensor b = TestTensor::Contiguous(dtype, {0, 5});
     EXPECT_THAT(RunOp(Op::kMatmul, {&a, &b})->Values(), Each(0));
@@ -261,7 +277,8 @@ TEST(Matmul, TrueFloat32) {
     for (int64_t j = 0; j < 512; ++j) {
       double sum = 0;
       for (int64_t p = 0; p < 512; ++p) {
-        sum += static_cast<double>(a.view().as<float>()[i * 512 + p]) * static_cast<double>(b.view().as<float>()[p * 512 + j]);
+        sum += static_cast<double>(a.view().as<float>()[i * 512 + p]) *
+               static_cast<double>(b.view().as<float>()[p * 512 + j]);
       }
       const double d = static_cast<double>(out.view().as<float>()[i * 512 + j]) - sum;
       error += d * d;

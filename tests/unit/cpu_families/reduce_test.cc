@@ -32,7 +32,8 @@ ReduceAttributes Everything() {
 std::vector<std::vector<long double>> Groups(const TestTensor& x, const ReduceAttributes& a) {
   const size_t rank = x.shape().size();
   std::vector<bool> reduced(rank, a.all_axes);
-  for (const int32_t axis : a.axes) reduced[static_cast<size_t>(axis < 0 ? axis + static_cast<int32_t>(rank) : axis)] = true;
+  for (const int32_t axis : a.axes)
+    reduced[static_cast<size_t>(axis < 0 ? axis + static_cast<int32_t>(rank) : axis)] = true;
   Dims kept;
   for (size_t d = 0; d < rank; ++d) {
     if (!reduced[d]) kept.push_back(x.shape()[d]);
@@ -66,7 +67,9 @@ long double Reference(Op op, const std::vector<long double>& x, const ReduceAttr
   const auto wrapped = [&](uint64_t bits) {
     return is_signed ? static_cast<long double>(static_cast<int64_t>(bits)) : static_cast<long double>(bits);
   };
-  const auto bits_of = [](long double v) { return v < 0 ? static_cast<uint64_t>(static_cast<int64_t>(v)) : static_cast<uint64_t>(v); };
+  const auto bits_of = [](long double v) {
+    return v < 0 ? static_cast<uint64_t>(static_cast<int64_t>(v)) : static_cast<uint64_t>(v);
+  };
   switch (op) {
     case Op::kSum:
     case Op::kMean: {
@@ -129,7 +132,8 @@ long double Reference(Op op, const std::vector<long double>& x, const ReduceAttr
 
 long double Tolerance(Op op, const std::vector<long double>& x, long double want, Dtype dtype) {
   if (!IsReal(dtype)) return 0;
-  if (op == Op::kMax || op == Op::kMin || op == Op::kArgMax || op == Op::kArgMin || op == Op::kAny || op == Op::kAll) return 0;
+  if (op == Op::kMax || op == Op::kMin || op == Op::kArgMax || op == Op::kArgMin || op == Op::kAny || op == Op::kAll)
+    return 0;
   long double size = 0;
   for (const long double v : x) size += std::abs(v);
   const long double rounding = StorageEpsilon(dtype) * std::abs(want);
@@ -144,8 +148,8 @@ long double Tolerance(Op op, const std::vector<long double>& x, long double want
 }
 
 void Check(Op op, const TestTensor& x, const ReduceAttributes& a, const std::string& what) {
-  SCOPED_TRACE(StrCat(RowOf(op).name, " ", x.view().type().ToString(), " strides [", StrJoin(x.view().strides, ","), "] axes [",
-                      StrJoin(a.axes, ","), a.all_axes ? "all" : "", "] ", what));
+  SCOPED_TRACE(StrCat(RowOf(op).name, " ", x.view().type().ToString(), " strides [", StrJoin(x.view().strides, ","),
+                      "] axes [", StrJoin(a.axes, ","), a.all_axes ? "all" : "", "] ", what));
   const absl::StatusOr<TestTensor> out = RunOp(op, {&x}, a);
   ASSERT_TRUE(out.ok()) << out.status();
   const auto groups = Groups(x, a);
@@ -160,8 +164,8 @@ void Check(Op op, const TestTensor& x, const ReduceAttributes& a, const std::str
 }
 
 const std::vector<Op>& AllOps() {
-  static const std::vector<Op> ops = {Op::kSum,    Op::kProd,   Op::kMean, Op::kMax, Op::kMin, Op::kAny,
-                                      Op::kAll,    Op::kArgMax, Op::kArgMin, Op::kVar, Op::kStd};
+  static const std::vector<Op> ops = {Op::kSum, Op::kProd,   Op::kMean,   Op::kMax, Op::kMin, Op::kAny,
+                                      Op::kAll, Op::kArgMax, Op::kArgMin, Op::kVar, Op::kStd};
   return ops;
 }
 
@@ -220,11 +224,13 @@ TEST(Reduce, EveryPathOfTheTraversal) {
     ReduceAttributes a;
   };
   const std::vector<Case> cases = {
-      {{140000}, Everything()},       {{2, 66000}, Along({1})},      {{66000, 3}, Along({0})},     {{66000, 1}, Along({0})},
-      {{300, 400}, Along({0})},       {{300, 400}, Along({1})},      {{2000, 40}, Along({0})},     {{40, 2100}, Along({0})},
-      {{5000, 3}, Along({1})},        {{5000, 9}, Along({1})},       {{17, 65, 33}, Along({1})},   {{17, 65, 33}, Along({0, 2})},
-      {{9, 3, 4000}, Along({0, 2})},  {{2, 40000, 2}, Along({1})},   {{6, 5000, 5}, Along({1})},   {{1500, 2, 3}, Along({0})},
-      {{1, 1, 1}, Everything()},      {{4, 5}, Along({})},           {{70, 1300}, Along({0})},
+      {{140000}, Everything()},      {{2, 66000}, Along({1})},    {{66000, 3}, Along({0})},
+      {{66000, 1}, Along({0})},      {{300, 400}, Along({0})},    {{300, 400}, Along({1})},
+      {{2000, 40}, Along({0})},      {{40, 2100}, Along({0})},    {{5000, 3}, Along({1})},
+      {{5000, 9}, Along({1})},       {{17, 65, 33}, Along({1})},  {{17, 65, 33}, Along({0, 2})},
+      {{9, 3, 4000}, Along({0, 2})}, {{2, 40000, 2}, Along({1})}, {{6, 5000, 5}, Along({1})},
+      {{1500, 2, 3}, Along({0})},    {{1, 1, 1}, Everything()},   {{4, 5}, Along({})},
+      {{70, 1300}, Along({0})},
   };
   ForEachIsa([&] {
     std::mt19937 random(11);

@@ -21,7 +21,8 @@ ReduceAttributes Along(int32_t axis) {
 }
 
 void CheckSoftmax(const TestTensor& x, int32_t axis, bool log) {
-  SCOPED_TRACE(StrCat(x.view().type().ToString(), " strides [", StrJoin(x.view().strides, ","), "] axis ", axis, log ? " log" : ""));
+  SCOPED_TRACE(StrCat(x.view().type().ToString(), " strides [", StrJoin(x.view().strides, ","), "] axis ", axis,
+                      log ? " log" : ""));
   const absl::StatusOr<TestTensor> out = RunOp(log ? Op::kLogSoftmax : Op::kSoftmax, {&x}, Along(axis));
   ASSERT_TRUE(out.ok()) << out.status();
   const size_t d = static_cast<size_t>(axis < 0 ? axis + static_cast<int32_t>(x.shape().size()) : axis);
@@ -39,10 +40,11 @@ void CheckSoftmax(const TestTensor& x, int32_t axis, bool log) {
       const long double v = values[static_cast<size_t>(at[d])];
       const long double want = log ? v - max - std::log(sum) : std::exp(v - max) / sum;
       const long double eps = ComputeEpsilon(x.dtype());
-      const long double tolerance = (StorageEpsilon(x.dtype()) + 16 * eps) * std::abs(want) + (log ? 8 * eps * (1 + max - v) : 0) +
-                                    (x.dtype() == Dtype::kFloat16 ? 0x1p-24L : 0);
+      const long double tolerance = (StorageEpsilon(x.dtype()) + 16 * eps) * std::abs(want) +
+                                    (log ? 8 * eps * (1 + max - v) : 0) + (x.dtype() == Dtype::kFloat16 ? 0x1p-24L : 0);
       const long double got = out->Get(Ravel(at, x.shape()));
-      ASSERT_TRUE(Near(got, want, tolerance)) << "element " << Ravel(at, x.shape()) << " is " << got << ", expected " << want;
+      ASSERT_TRUE(Near(got, want, tolerance))
+          << "element " << Ravel(at, x.shape()) << " is " << got << ", expected " << want;
     }
   }
 }
@@ -73,8 +75,8 @@ TEST(Softmax, EveryDtypeLayoutAndAxis) {
 
 TEST(Softmax, Extremes) {
   ForEachIsa([] {
-    const TestTensor x = TestTensor::Of(Dtype::kFloat32, {5, 3},
-                                        {1000, 1000, 1000, 1e4L, 0, -1e4L, -kInf, 0, -kInf, -kInf, -kInf, -kInf, 0, kInf, 0});
+    const TestTensor x = TestTensor::Of(
+        Dtype::kFloat32, {5, 3}, {1000, 1000, 1000, 1e4L, 0, -1e4L, -kInf, 0, -kInf, -kInf, -kInf, -kInf, 0, kInf, 0});
     const std::vector<long double> y = RunOp(Op::kSoftmax, {&x}, Along(1))->Values();
     for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(static_cast<double>(y[i]), 1.0 / 3, 1e-6);
     EXPECT_THAT(std::vector<long double>(y.begin() + 3, y.begin() + 9), ElementsAre(1, 0, 0, 0, 1, 0));
@@ -115,7 +117,9 @@ void CheckLayerNorm(const TestTensor& x, int32_t axis, const TestTensor* weight,
   const absl::StatusOr<TestTensor> out = RunOp(Op::kLayerNorm, {&x, weight, bias}, a);
   ASSERT_TRUE(out.ok()) << out.status();
   int64_t n = 1;
-  for (size_t d = static_cast<size_t>(axis < 0 ? axis + static_cast<int32_t>(x.shape().size()) : axis); d < x.shape().size(); ++d) n *= x.shape()[d];
+  for (size_t d = static_cast<size_t>(axis < 0 ? axis + static_cast<int32_t>(x.shape().size()) : axis);
+       d < x.shape().size(); ++d)
+    n *= x.shape()[d];
   for (int64_t first = 0; first < x.elements(); first += n) {
     long double mean = 0;
     for (int64_t i = 0; i < n; ++i) mean += x.Get(first + i);
@@ -128,9 +132,10 @@ void CheckLayerNorm(const TestTensor& x, int32_t axis, const TestTensor* weight,
       const long double b = bias != nullptr ? bias->Get(i) : 0;
       const long double scaled = (x.Get(first + i) - mean) / std::sqrt(variance + 1e-5L) * w;
       const long double eps = ComputeEpsilon(x.dtype());
-      const long double tolerance = StorageEpsilon(x.dtype()) * std::abs(scaled + b) +
-                                    64 * eps * (std::abs(scaled) + std::abs(b) + std::abs(mean * w) / std::sqrt(variance + 1e-5L)) +
-                                    (x.dtype() == Dtype::kFloat16 ? 0x1p-24L : 0);
+      const long double tolerance =
+          StorageEpsilon(x.dtype()) * std::abs(scaled + b) +
+          64 * eps * (std::abs(scaled) + std::abs(b) + std::abs(mean * w) / std::sqrt(variance + 1e-5L)) +
+          (x.dtype() == Dtype::kFloat16 ? 0x1p-24L : 0);
       ASSERT_TRUE(Near(out->Get(first + i), scaled + b, tolerance))
           << "element " << first + i << " is " << out->Get(first + i) << ", expected " << scaled + b;
     }
@@ -174,7 +179,8 @@ TEST(BatchNorm, EveryDtypeAndRank) {
   ForEachIsa([] {
     std::mt19937 random(45);
     for (const Dtype dtype : Reals()) {
-      for (const Dims& shape : {Dims{4, 5}, Dims{3, 5, 7}, Dims{2, 5, 30, 40}, Dims{2, 5, 2, 3, 4}, Dims{300, 300}, Dims{0, 5, 3}}) {
+      for (const Dims& shape :
+           {Dims{4, 5}, Dims{3, 5, 7}, Dims{2, 5, 30, 40}, Dims{2, 5, 2, 3, 4}, Dims{300, 300}, Dims{0, 5, 3}}) {
         for (const bool parameters : {false, true}) {
           const Lay lay = Lays()[random() % Lays().size()];
           TestTensor x(dtype, shape, lay, random);
@@ -190,8 +196,8 @@ TEST(BatchNorm, EveryDtypeAndRank) {
           bias.Fill(random, -1, 1);
           NormAttributes a;
           a.epsilon = 1e-3;
-          const absl::StatusOr<TestTensor> out =
-              RunOp(Op::kBatchNorm, {&x, &mean, &variance, parameters ? &weight : nullptr, parameters ? &bias : nullptr}, a);
+          const absl::StatusOr<TestTensor> out = RunOp(
+              Op::kBatchNorm, {&x, &mean, &variance, parameters ? &weight : nullptr, parameters ? &bias : nullptr}, a);
           ASSERT_TRUE(out.ok()) << out.status();
           for (int64_t i = 0; i < x.elements(); ++i) {
             const int64_t c = Unravel(i, shape)[1];

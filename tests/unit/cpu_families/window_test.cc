@@ -33,9 +33,10 @@ void ForTaps(const Dims& window, const WindowAttributes& a, const Dims& strides,
 }
 
 std::string Text(const TestTensor& x, const WindowAttributes& a) {
-  return StrCat(x.view().type().ToString(), " sizes [", StrJoin(a.sizes, ","), "] strides [", StrJoin(a.strides, ","), "] dilations [",
-                StrJoin(a.dilations, ","), "] pads [", StrJoin(a.pads_begin, ","), "] [", StrJoin(a.pads_end, ","), "] groups ", a.groups,
-                a.ceil_mode ? " ceil" : "", a.count_pads ? " count_pads" : "");
+  return StrCat(x.view().type().ToString(), " sizes [", StrJoin(a.sizes, ","), "] strides [", StrJoin(a.strides, ","),
+                "] dilations [", StrJoin(a.dilations, ","), "] pads [", StrJoin(a.pads_begin, ","), "] [",
+                StrJoin(a.pads_end, ","), "] groups ", a.groups, a.ceil_mode ? " ceil" : "",
+                a.count_pads ? " count_pads" : "");
 }
 
 void CheckConv(const TestTensor& x, const TestTensor& weight, const TestTensor* bias, const WindowAttributes& a) {
@@ -173,9 +174,11 @@ void CheckPool(Op op, const TestTensor& x, const WindowAttributes& a) {
       want = sum / static_cast<long double>(count);
     }
     const long double eps = ComputeEpsilon(x.dtype());
-    const long double tolerance =
-        op == Op::kMaxPool ? 0 : StorageEpsilon(x.dtype()) * std::abs(want) + 16 * eps * size / static_cast<long double>(count);
-    ASSERT_TRUE(Near(out->Get(i), want, tolerance)) << "element " << i << " is " << out->Get(i) << ", expected " << want;
+    const long double tolerance = op == Op::kMaxPool ? 0
+                                                     : StorageEpsilon(x.dtype()) * std::abs(want) +
+                                                           16 * eps * size / static_cast<long double>(count);
+    ASSERT_TRUE(Near(out->Get(i), want, tolerance))
+        << "element " << i << " is " << out->Get(i) << ", expected " << want;
   }
 }
 
