@@ -28,7 +28,7 @@ install_missing() {
     return
   fi
   if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || die "packages are missing and there is no sudo; as root, run: apt-get install ${missing[*]}"
+    command -v sudo >/dev/null || die "packages are missing and there is no sudo; as root, run: apt-get update && apt-get install ${missing[*]}"
     as_root=(sudo)
   fi
   say "packages: installing ${missing[*]}"
