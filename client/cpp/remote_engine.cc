@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "client/cpp/callback_queue.h"
 #include "client/cpp/remote_call.h"
 #include "kernels/core/error.h"
 #include "proto/wire/convert.h"
@@ -240,6 +241,7 @@ absl::Status SetCaller(grpc::ClientContext& context, const Caller& caller) {
 }
 
 absl::StatusOr<std::unique_ptr<Engine>> ConnectEngine(const RemoteOptions& options) {
+  KeepCallbackQueue();
   const std::string target = Target(options.server);
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxReceivedBytes);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "client/cpp/callback_queue.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/wire/status_grpc.h"
@@ -22,6 +23,12 @@
 #include "tests/unit/rpc/fake_engine.h"
 
 namespace tensord::testing {
+
+// Servers and channels come and go between tests; what gRPC shares among them must not.
+class KeptQueue final : public ::testing::Environment {
+  void SetUp() override { KeepCallbackQueue(); }
+};
+inline ::testing::Environment* const kKeptQueue = ::testing::AddGlobalTestEnvironment(new KeptQueue);
 
 // A folder that goes with the test.
 class TempFolder {
