@@ -1,7 +1,7 @@
 // A stand-in for a CUDA device where there is none: the CPU backend under another name, with memory of its own size.
 //
-// Listed as `cuda:N`, marked `emulated`. Its memory is host memory that nobody else may touch: host_addressable() is false, so the
-// engine treats it as a device's.
+// Listed as `cuda:N`, marked `emulated`. Its memory is host memory that nobody else may touch: host_addressable() is
+// false, so the engine treats it as a device's.
 #pragma once
 
 #include <cstddef>
