@@ -56,7 +56,8 @@ class DownloadCall : public RefCounted<DownloadCall> {
     // Out of the session's mutex: what is ready already answers here and now.
     Storage* storage = readable_->storage.get();
     Ref<DownloadCall> self(this);
-    storage->OnDone([self] { self->Ready(); });
+    // Who fills the storage refers to it until everybody has been told.
+    storage->OnDone([self, storage, steps = readable_->distance] { self->Ready(*storage, steps); });
     batch_->Close();
   }
 
@@ -90,23 +91,28 @@ class DownloadCall : public RefCounted<DownloadCall> {
     return absl::OkStatus();
   }
 
-  void Ready() {
+  void Ready(const Storage& storage, uint32_t steps) {
     core_->timer.Cancel(timer_);
-    Finish(readable_->failed() ? readable_->error() : absl::OkStatus());
+    if (storage.failed()) return Finish(AddDistance(storage.error(), storage.distance() + steps));
+    Done<std::unique_ptr<DownloadSource>> done = TakeDone();
+    if (!done) return;
+    const auto* id = std::get_if<uint64_t>(&request_.tensor.ref);
+    TensorInfo info = core_->Info(*tensor_, id ? *id : 0);
+    // Who has the source finds nothing held by this call any more.
+    tensor_.reset();
+    done(std::make_unique<LocalSource>(core_, std::move(info), std::move(readable_), request_.offset, total_,
+                                       *std::move(slot_)));
   }
 
+  // A refusal; the call may still be starting on another thread.
   void Finish(const absl::Status& status) {
-    Done<std::unique_ptr<DownloadSource>> done;
-    {
-      absl::MutexLock lock(&mu_);
-      if (!done_) return;
-      done = std::move(done_);
-      done_ = nullptr;
-    }
-    if (!status.ok()) return done(status);
-    const auto* id = std::get_if<uint64_t>(&request_.tensor.ref);
-    done(std::make_unique<LocalSource>(core_, core_->Info(*tensor_, id ? *id : 0), readable_, request_.offset, total_,
-                                       *std::move(slot_)));
+    if (Done<std::unique_ptr<DownloadSource>> done = TakeDone()) done(status);
+  }
+
+  // The callback, for whoever comes first; null for the others.
+  Done<std::unique_ptr<DownloadSource>> TakeDone() {
+    absl::MutexLock lock(&mu_);
+    return std::exchange(done_, nullptr);
   }
 
   const std::shared_ptr<Core> core_;

@@ -118,7 +118,13 @@ void ExecuteCall::TakeBack() {
 
 void ExecuteCall::Answer(absl::StatusOr<ExecuteResponse> response) {
   Done<ExecuteResponse> done = std::move(done_);
+  // Who has the answer finds nothing held by this call any more.
   results_.clear();
+  gifts_.clear();
+  called_.clear();
+  program_.reset();
+  registered_.reset();
+  model_.reset();
   done(std::move(response));
 }
 

@@ -16,7 +16,8 @@ Error Mismatch(std::string_view name, std::string_view problem, std::string_view
 
 std::string NameList(absl::Span<const ProgramValue> values) {
   std::vector<std::string_view> names;
-  for (const ProgramValue& value : values) names.push_back(value.name.empty() ? "(unnamed)" : std::string_view(value.name));
+  for (const ProgramValue& value : values)
+    names.push_back(value.name.empty() ? "(unnamed)" : std::string_view(value.name));
   return names.empty() ? "none" : StrJoin(names, ", ");
 }
 

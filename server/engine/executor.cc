@@ -19,7 +19,7 @@ Executor::~Executor() { Stop(Error(Reason::kCancelled)); }
 
 void Executor::MakeReady(const Ref<Lane>& lane) {
   lane->state_ = Lane::State::kReady;
-  lane->blocked_.store(false, std::memory_order_release);
+  lane->blocked_.store(false);
   auto& turns = lane->principal_->turns[device_.index()];
   if (turns.empty()) ring_.push_back(lane->principal_);
   turns.push_back(lane);
@@ -54,9 +54,17 @@ void Executor::Enqueue(const Ref<Lane>& lane, std::vector<WorkPtr>& work) {
 
 void Executor::Poke(const Ref<Lane>& lane) { Unblock(lane); }
 
+void Executor::Wake(const Ref<Lane>& lane) {
+  if (lane->state_ == Lane::State::kBlocked) {
+    MakeReady(lane);
+  } else if (lane->state_ == Lane::State::kRunning) {
+    lane->poked_ = true;
+  }
+}
+
 void Executor::Unblock(const Ref<Lane>& lane) {
   absl::MutexLock lock(&mu_);
-  if (lane->state_ == Lane::State::kBlocked) MakeReady(lane);
+  Wake(lane);
 }
 
 void Executor::DropCancelled(const Ref<Lane>& lane, const Batch& batch) {
@@ -72,7 +80,7 @@ void Executor::DropCancelled(const Ref<Lane>& lane, const Batch& batch) {
       }
     }
     lane->queue_ = std::move(kept);
-    if (lane->state_ == Lane::State::kBlocked) MakeReady(lane);
+    Wake(lane);
   }
   const absl::Status status = batch.cancel_status();
   for (WorkPtr& w : dropped) {
@@ -107,6 +115,7 @@ bool Executor::Next(Ref<Lane>& lane, std::vector<WorkPtr>& work) {
   ready_.fetch_sub(1, std::memory_order_relaxed);
   if (!turns.empty()) ring_.push_back(std::move(principal));
   lane->state_ = Lane::State::kRunning;
+  lane->poked_ = false;
   while (!lane->queue_.empty() && work.size() < kTurn) {
     work.push_back(std::move(lane->queue_.front()));
     lane->queue_.pop_front();
@@ -128,9 +137,8 @@ void Executor::PutBack(const Ref<Lane>& lane, std::vector<WorkPtr>& work, size_t
     if (lane->queue_.empty()) {
       lane->state_ = Lane::State::kIdle;
       active_.erase(lane.get());
-    } else if (blocked) {
+    } else if (blocked && !lane->poked_) {
       lane->state_ = Lane::State::kBlocked;
-      lane->blocked_.store(true, std::memory_order_release);
     } else {
       MakeReady(lane);
     }
@@ -144,10 +152,16 @@ void Executor::RunTurn(const Ref<Lane>& lane, std::vector<WorkPtr>& work) {
     // Unwanted and cancelled work need not wait for its inputs: it is dropped.
     if (!w.batch->cancelled() && !Unwanted(w)) {
       if (Storage* pending = FirstPending(w)) {
-        const Ref<Storage> storage(pending);
-        PutBack(lane, work, i, /*blocked=*/true);
-        storage->OnDone([this, lane] { Unblock(lane); });
-        return;
+        // Said before looking once more: either this sees that nobody wants the work, or who let go of it sees that the
+        // lane is to be poked.
+        lane->blocked_.store(true);
+        if (!w.batch->cancelled() && !Unwanted(w)) {
+          const Ref<Storage> storage(pending);
+          PutBack(lane, work, i, /*blocked=*/true);
+          storage->OnDone([this, lane] { Unblock(lane); });
+          return;
+        }
+        lane->blocked_.store(false);
       }
     }
     Finish(*lane, w, ComputeWork(device_, w));

@@ -34,8 +34,8 @@ class Lane : public RefCounted<Lane> {
   explicit Lane(std::shared_ptr<Principal> principal) : principal_(std::move(principal)) {}
   // True while work is queued or running.
   bool busy() const { return pending_.load(std::memory_order_acquire) > 0; }
-  // True while its head waits for an input.
-  bool blocked() const { return blocked_.load(std::memory_order_acquire); }
+  // True while its head waits for an input, or is about to. Who made work unwanted first and then finds false need not poke.
+  bool blocked() const { return blocked_.load(); }
 
  private:
   friend class Executor;
@@ -45,6 +45,7 @@ class Lane : public RefCounted<Lane> {
   std::atomic<bool> blocked_{false};
   // Guarded by the executor's mutex.
   State state_ = State::kIdle;
+  bool poked_ = false;  // while running: do not block without looking again
   std::deque<WorkPtr> queue_;
 };
 
@@ -75,6 +76,9 @@ class Executor {
   void RunTurn(const Ref<Lane>& lane, std::vector<WorkPtr>& work) ABSL_LOCKS_EXCLUDED(mu_);
   void PutBack(const Ref<Lane>& lane, std::vector<WorkPtr>& work, size_t from, bool blocked) ABSL_LOCKS_EXCLUDED(mu_);
   void MakeReady(const Ref<Lane>& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Makes a blocked lane ready; one that runs will look at its head once more before it blocks.
+  void Wake(const Ref<Lane>& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The head's input is there.
   void Unblock(const Ref<Lane>& lane) ABSL_LOCKS_EXCLUDED(mu_);
   // Counts the work as ended, then tells who waits for it.
   void Finish(Lane& lane, Work& work, const WorkResult& result);

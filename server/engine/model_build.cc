@@ -231,7 +231,10 @@ void ModelBuild::Finish() {
 
 void ModelBuild::Answer(absl::StatusOr<ModelInfo> info) {
   Done<ModelInfo> done = std::move(done_);
+  // Who has the answer finds nothing held by this call any more.
   replicas_.reset();
+  model_.reset();
+  gift_.reset();
   done(std::move(info));
 }
 

@@ -23,10 +23,11 @@ class RefCounted {
 
   void AddRef() const { references_.fetch_add(1, std::memory_order_relaxed); }
   void Release() const {
-    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete static_cast<const T*>(this);
+    if (references_.fetch_sub(1) == 1) delete static_cast<const T*>(this);
   }
   // True where the caller's reference is the only one. What other holders did before they let go is visible then.
-  bool unique() const { return references_.load(std::memory_order_acquire) == 1; }
+  // Sequentially consistent with Release: executors rely on it (Lane::blocked).
+  bool unique() const { return references_.load() == 1; }
   // A moment's value: for lists.
   uint32_t references() const { return references_.load(std::memory_order_relaxed); }
 

@@ -238,11 +238,12 @@ void StreamCore::ProcessRead(const Read& read, Planner& planner) {
   const bool values = read.value != ValueFormat::kNone && tensor->bytes() <= core_->limits().max_inline_bytes;
   if (values && !tensor->failed()) tensor = planner.Contiguous(tensor);
   Storage* storage = tensor->storage.get();
-  storage->OnDone(
-      [self = shared_from_this(), serial, read, tensor = std::move(tensor)] { self->Answer(serial, read, tensor); });
+  storage->OnDone([self = shared_from_this(), serial, read, tensor = std::move(tensor)]() mutable {
+    self->Answer(serial, read, std::move(tensor));
+  });
 }
 
-void StreamCore::Answer(uint64_t serial, const Read& read, const Ref<Tensor>& tensor) {
+void StreamCore::Answer(uint64_t serial, const Read& read, Ref<Tensor> tensor) {
   ReadReply reply;
   reply.tag = read.tag;
   if (tensor->failed()) {
@@ -259,6 +260,8 @@ void StreamCore::Answer(uint64_t serial, const Read& read, const Ref<Tensor>& te
       }
     }
   }
+  // Who has the answer finds nothing held by this read any more.
+  tensor.reset();
   Reply(serial, std::move(reply));
 }
 

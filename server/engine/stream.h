@@ -51,7 +51,7 @@ class StreamCore : public std::enable_shared_from_this<StreamCore> {
   // A refusal that no handle can hold: reported where reports were asked for, else a notice.
   void Complain(const absl::Status& status, const Instruction& instruction, uint32_t index, const Batch& batch);
   void ProcessRead(const Read& read, Planner& planner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(session_->mu);
-  void Answer(uint64_t serial, const Read& read, const Ref<Tensor>& tensor);
+  void Answer(uint64_t serial, const Read& read, Ref<Tensor> tensor);
   void Cancel(const std::vector<uint64_t>& tags);
   void Reply(uint64_t serial, ReadReply reply);
   void Report(InstructionReport report);

@@ -126,6 +126,7 @@ void Batch::CountDown() {
   // Who waits refers to the batch and is referred to by it: let go before telling.
   absl::AnyInvocable<void()> tell = std::move(on_done);
   Discard();
+  keep.clear();
   if (tell) tell();
 }
 

@@ -78,6 +78,17 @@ TEST_F(ExecutorTest, FreeingAllOutputsDropsWorkThatHasNotBegun) {
   for (const RunRecord& run : cpu->runs()) EXPECT_NE(run.op, Op::kRelu);
 }
 
+TEST_F(ExecutorTest, FreeingWhileTheLaneIsAboutToBlockIsNotLost) {
+  Client client(*engine);
+  uint64_t id = 1;
+  for (uint64_t i = 0; i < 3000; ++i, id += 3) {
+    ASSERT_TRUE(client.Send({Reserve(id), Apply(Op::kRelu, {id}, id + 1), Make(Op::kOnes, id + 2, {2})}).ok());
+    ASSERT_TRUE(client.Send({Free({id + 1})}, {{i, id + 2, {}}}).ok());
+    ASSERT_TRUE(client.listener->Await(i).error.ok()) << i;
+    ASSERT_TRUE(client.Send({Free({id, id + 2})}).ok());
+  }
+}
+
 TEST_F(ExecutorTest, DeletingDropsLikewise) {
   Client client(*engine);
   ASSERT_TRUE(client.Send({Reserve(1), Apply(Op::kRelu, {1}, 2), Make(Op::kOnes, 3, {2})}, {{1, 3, {}}}).ok());
