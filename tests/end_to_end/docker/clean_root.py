@@ -229,7 +229,7 @@ class Builder:
             self.layer(stage, (name,), lambda root: (root / argument.lstrip("/")).mkdir(parents=True, exist_ok=True))
         elif name == "COPY":
             self.copy(stage, argument)
-        elif name == "RUN":
+        elif name == "RUN" and stage.user is None:
             command, mounts = argument, []
             while match := re.match(r"--mount=type=cache,target=(\S+)\s+", command):
                 mounts.append((self.ccache, match[1]))
@@ -247,7 +247,7 @@ class Builder:
         elif name in KNOWN_METADATA:
             stage.metadata[name] = argument
         else:
-            raise SystemExit(f"{name} is not known to this test")
+            raise SystemExit(f"{name} {'after USER ' if stage.user else ''}is not known to this test")
 
     def build(self, target):
         """Carries out the stages that `target` needs: itself and those it copies from."""
