@@ -1,12 +1,15 @@
-// The contract a device implements. One Backend object is one device; `main.cc` makes them, the engine owns and drives them.
+// The contract a device implements. One Backend object is one device; `main.cc` makes them, the engine owns and drives
+// them.
 //
-// Work goes to streams: Run, Copy* enqueue on one and may return before the work is done; Synchronize waits. The CPU (and what
-// stands on it) does the work before Run returns. Nobody outside a backend dereferences device memory, unless `host_addressable()`.
+// Work goes to streams: Run, Copy* enqueue on one and may return before the work is done; Synchronize waits. The CPU
+// (and what stands on it) does the work before Run returns. Nobody outside a backend dereferences device memory, unless
+// `host_addressable()`.
 //
-// Threading: Run, Copy* and Synchronize of one stream are called by one thread at a time (the device's executor). Upload, Download, Info, Telemetry
-// and memory() may be called by any thread at any time.
+// Threading: Run, Copy* and Synchronize of one stream are called by one thread at a time (the device's executor).
+// Upload, Download, Info, Telemetry and memory() may be called by any thread at any time.
 //
-// A failed call leaves its outputs undefined and the device usable, except after DEVICE_LOST, which every later call repeats.
+// A failed call leaves its outputs undefined and the device usable, except after DEVICE_LOST, which every later call
+// repeats.
 #pragma once
 
 #include <cstddef>
@@ -63,7 +66,8 @@ struct DeviceTelemetry {
   std::vector<Process> processes;
 };
 
-// An operand: a tensor, a scalar, or (both null) left out. Tensors of other strides than contiguous are allowed for every op.
+// An operand: a tensor, a scalar, or (both null) left out. Tensors of other strides than contiguous are allowed for
+// every op.
 struct KernelOperand {
   const TensorView* tensor = nullptr;
   const Scalar* scalar = nullptr;
@@ -71,14 +75,15 @@ struct KernelOperand {
 };
 
 // One instruction, checked and ready: shapes inferred, devices equal, outputs allocated.
-// Views, `to`, `upload`, `constant` and `call` never arrive here: the engine does them with layouts and copies. A plain copy to contiguous
-// memory is Op::kCast with input and output of one dtype.
+// Views, `to`, `upload`, `constant` and `call` never arrive here: the engine does them with layouts and copies. A plain
+// copy to contiguous memory is Op::kCast with input and output of one dtype.
 struct KernelCall {
   Op op = Op::kNone;
   const Attributes* attributes = nullptr;  // never null
   Dtype compute = Dtype::kNone;            // Inference::compute
   absl::Span<const KernelOperand> inputs;
-  // Contiguous; shape and dtype as inferred. An output may have the memory of an input of the same bytes and layout where the op is elementwise.
+  // Contiguous; shape and dtype as inferred. An output may have the memory of an input of the same bytes and layout
+  // where the op is elementwise.
   absl::Span<const TensorView> outputs;
 };
 
@@ -104,14 +109,17 @@ class Backend {
   virtual StreamId default_stream() const = 0;
 
   // Runs one call. `scratch` gives temporary memory on the same stream.
-  // Errors: OP_UNSUPPORTED, INDEX_OUT_OF_RANGE (values that only running can see), MEMORY_EXHAUSTED (scratch), DEVICE_LOST, INTERNAL.
+  // Errors: OP_UNSUPPORTED, INDEX_OUT_OF_RANGE (values that only running can see), MEMORY_EXHAUSTED (scratch),
+  // DEVICE_LOST, INTERNAL.
   virtual absl::Status Run(const KernelCall& call, StreamId stream, MemoryResource& scratch) = 0;
 
   // Contiguous bytes from host memory to the device and back; done when they return. Ordered after what `stream` holds.
   virtual absl::Status Upload(void* device, const void* host, size_t bytes, StreamId stream) = 0;
   virtual absl::Status Download(void* host, const void* device, size_t bytes, StreamId stream) = 0;
-  // Contiguous bytes from another backend's memory to this one's; the source is ready. Falls back through the host where the two are not peers.
-  virtual absl::Status CopyFrom(Backend& source, const void* source_data, void* data, size_t bytes, StreamId stream) = 0;
+  // Contiguous bytes from another backend's memory to this one's; the source is ready. Falls back through the host
+  // where the two are not peers.
+  virtual absl::Status CopyFrom(Backend& source, const void* source_data, void* data, size_t bytes,
+                                StreamId stream) = 0;
   // Waits for everything on the stream.
   virtual absl::Status Synchronize(StreamId stream) = 0;
 };
