@@ -150,17 +150,24 @@ long double Tolerance(Op op, const std::vector<long double>& x, long double want
 void Check(Op op, const TestTensor& x, const ReduceAttributes& a, const std::string& what) {
   SCOPED_TRACE(StrCat(RowOf(op).name, " ", x.view().type().ToString(), " strides [", StrJoin(x.view().strides, ","),
                       "] axes [", StrJoin(a.axes, ","), a.all_axes ? "all" : "", "] ", what));
-  const absl::StatusOr<TestTensor> out = RunOp(op, {&x}, a);
-  ASSERT_TRUE(out.ok()) << out.status();
   const auto groups = Groups(x, a);
-  ASSERT_EQ(static_cast<size_t>(out->elements()), groups.size());
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const long double want = Reference(op, groups[i], a, x.dtype());
-    const long double got = out->Get(static_cast<int64_t>(i));
-    if (out->dtype() == Dtype::kFloat16 && std::abs(want) > 65519) continue;  // rounds to infinity or nearly so
-    ASSERT_TRUE(Near(got, want, Tolerance(op, groups[i], want, x.dtype())))
-        << "output " << i << " is " << got << ", expected " << want;
+  std::vector<long double> wants;
+  std::vector<long double> tolerances;
+  for (const auto& group : groups) {
+    wants.push_back(Reference(op, group, a, x.dtype()));
+    tolerances.push_back(Tolerance(op, group, wants.back(), x.dtype()));
   }
+  ForEachIsa([&] {
+    const absl::StatusOr<TestTensor> out = RunOp(op, {&x}, a);
+    ASSERT_TRUE(out.ok()) << out.status();
+    ASSERT_EQ(static_cast<size_t>(out->elements()), groups.size());
+    for (size_t i = 0; i < groups.size(); ++i) {
+      const long double got = out->Get(static_cast<int64_t>(i));
+      // Rounds to infinity, or nearly so.
+      if (out->dtype() == Dtype::kFloat16 && std::abs(wants[i]) > 65519) continue;
+      ASSERT_TRUE(Near(got, wants[i], tolerances[i])) << "output " << i << " is " << got << ", expected " << wants[i];
+    }
+  });
 }
 
 const std::vector<Op>& AllOps() {
@@ -191,31 +198,29 @@ std::vector<Dtype> EveryDtype() {
 }
 
 TEST(Reduce, EveryOpDtypeAndLayout) {
-  ForEachIsa([] {
-    std::mt19937 random(7);
-    for (const Op op : AllOps()) {
-      for (const Dtype dtype : EveryDtype()) {
-        if (!TakesOp(op, dtype)) continue;
-        for (const Lay lay : Lays()) {
-          TestTensor x(dtype, {5, 1, 7, 11}, lay, random);
-          FillFor(op, x, random);
-          const bool position = op == Op::kArgMax || op == Op::kArgMin;
-          ReduceAttributes a = position ? Along({static_cast<int32_t>(random() % 4)}) : Everything();
-          if (!position && random() % 4 != 0) {
-            a.all_axes = false;
-            for (int32_t d = 0; d < 4; ++d) {
-              if (random() % 2) a.axes.push_back(random() % 2 ? d : d - 4);
-            }
+  std::mt19937 random(7);
+  for (const Op op : AllOps()) {
+    for (const Dtype dtype : EveryDtype()) {
+      if (!TakesOp(op, dtype)) continue;
+      for (const Lay lay : Lays()) {
+        TestTensor x(dtype, {5, 1, 7, 11}, lay, random);
+        FillFor(op, x, random);
+        const bool position = op == Op::kArgMax || op == Op::kArgMin;
+        ReduceAttributes a = position ? Along({static_cast<int32_t>(random() % 4)}) : Everything();
+        if (!position && random() % 4 != 0) {
+          a.all_axes = false;
+          for (int32_t d = 0; d < 4; ++d) {
+            if (random() % 2) a.axes.push_back(random() % 2 ? d : d - 4);
           }
-          if (position && random() % 4 == 0) a = Everything();
-          if (position) a.last_index = random() % 2;
-          if (op == Op::kVar || op == Op::kStd) a.correction = static_cast<double>(random() % 2);
-          Check(op, x, a, "random");
-          if (HasFatalFailure()) return;
         }
+        if (position && random() % 4 == 0) a = Everything();
+        if (position) a.last_index = random() % 2;
+        if (op == Op::kVar || op == Op::kStd) a.correction = static_cast<double>(random() % 2);
+        Check(op, x, a, "random");
+        if (HasFatalFailure()) return;
       }
     }
-  });
+  }
 }
 
 TEST(Reduce, EveryPathOfTheTraversal) {
@@ -232,24 +237,22 @@ TEST(Reduce, EveryPathOfTheTraversal) {
       {{1500, 2, 3}, Along({0})},    {{1, 1, 1}, Everything()},   {{4, 5}, Along({})},
       {{70, 1300}, Along({0})},
   };
-  ForEachIsa([&] {
-    std::mt19937 random(11);
-    for (const Case& c : cases) {
-      for (const Op op : {Op::kSum, Op::kMax, Op::kArgMin, Op::kVar, Op::kAll}) {
-        if (op == Op::kArgMin && c.a.axes.size() != 1 && !c.a.all_axes) continue;
-        for (const Dtype dtype : {Dtype::kFloat32, Dtype::kInt16, Dtype::kFloat16}) {
-          if (!TakesOp(op, dtype)) continue;
-          const Lay lay = random() % 2 ? Lay::kContiguous : Lays()[random() % Lays().size()];
-          TestTensor x(dtype, c.shape, lay, random);
-          FillFor(op, x, random);
-          ReduceAttributes a = c.a;
-          if (op == Op::kArgMin) a.last_index = random() % 2;
-          Check(op, x, a, "path");
-          if (HasFatalFailure()) return;
-        }
+  std::mt19937 random(11);
+  for (const Case& c : cases) {
+    for (const Op op : {Op::kSum, Op::kMax, Op::kArgMin, Op::kVar, Op::kAll}) {
+      if (op == Op::kArgMin && c.a.axes.size() != 1 && !c.a.all_axes) continue;
+      for (const Dtype dtype : {Dtype::kFloat32, Dtype::kInt16, Dtype::kFloat16}) {
+        if (!TakesOp(op, dtype)) continue;
+        const Lay lay = random() % 2 ? Lay::kContiguous : Lays()[random() % Lays().size()];
+        TestTensor x(dtype, c.shape, lay, random);
+        FillFor(op, x, random);
+        ReduceAttributes a = c.a;
+        if (op == Op::kArgMin) a.last_index = random() % 2;
+        Check(op, x, a, "path");
+        if (HasFatalFailure()) return;
       }
     }
-  });
+  }
 }
 
 TEST(Reduce, SameBitsForAnyThreadsAndVariant) {
