@@ -415,7 +415,8 @@ TEST_F(DownloadTest, AFailedTensorEndsTheCallWithItsCause) {
   ExpectNextCallWorks();
 }
 
-// A client that reads the start alone: the transport takes what its window holds, and one chunk at most is made beyond that.
+// A client that reads the start alone: the transport takes what its window holds, and one chunk at most is made beyond
+// that.
 TEST_F(DownloadTest, ASlowReaderStopsTheMaking) {
   Start();
   const std::string bytes = Pattern(64 * kMiB);
