@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "kernels/core/text.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -200,6 +201,8 @@ int main(int argc, char** argv) {
   tensord::ExecuteAgainWithShortSpin(argv);
   tensord::TuneAllocator();
   tensord::RaiseDescriptorLimit();
+  // Debian's Abseil looks for lock cycles at every lock, also in release builds: a tool for tests, a cost here.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   tensord::DaemonFlags flags;
   if (const std::optional<int> code = tensord::ParseFlags(argc, argv, tensord::VersionText(), flags)) return *code;
   if (const absl::Status status = tensord::ConfigureLog(flags.log); !status.ok()) {

@@ -13,7 +13,7 @@
 namespace tensord {
 
 void KeepCallbackQueue() {
-  // A channel takes its share of the queue with its first call. This one goes nowhere, fails at once, and its channel is kept.
+  // A channel takes its share of the queue with its first call. This one goes nowhere, fails at once, and is kept.
   struct Kept {
     std::shared_ptr<grpc::Channel> channel;
     std::unique_ptr<grpc::GenericStub> stub;
@@ -21,7 +21,8 @@ void KeepCallbackQueue() {
     grpc::ByteBuffer request;
     grpc::ByteBuffer response;
   };
-  [[maybe_unused]] static Kept* const kKept = [] {
+  // `used`: a pointer that is optimised away would make the channel look leaked.
+  [[maybe_unused]] static Kept* const kKept [[gnu::used]] = [] {
     auto* kept = new Kept();
     const grpc::Slice empty("");
     kept->request = grpc::ByteBuffer(&empty, 1);

@@ -10,6 +10,7 @@
 
 #include "absl/time/clock.h"
 #include "google/protobuf/descriptor.h"
+#include "google/protobuf/stubs/logging.h"
 #include "grpc/grpc.h"
 #include "grpc/support/log.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
@@ -222,6 +223,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine& engine, ServerOpti
   static const bool library = (grpc_init(), true);
   static_cast<void>(library);
   gpr_set_log_function(LogFromGrpc);
+  // Text that is not UTF-8 is refused with a status; protobuf's own lines would let clients fill the log.
+  google::protobuf::SetLogHandler(nullptr);
   if (LogsDebug()) gpr_set_log_verbosity(GPR_LOG_SEVERITY_INFO);
   auto server = std::make_unique<GrpcServer>(engine, std::move(options));
   TENSORD_RETURN_IF_ERROR(server->Listen());
