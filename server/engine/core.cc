@@ -181,6 +181,7 @@ absl::StatusOr<FreedSession> Core::EndSession(const std::shared_ptr<Session>& se
     lanes = session->tenant->lanes;
   }
   if (stream) stream->End(status);
+  session->calls.Cancel(status);
   for (auto& [id, upload] : uploads) upload->Abandon(status);
   uploads.clear();
   for (Session::AfterWaiter& waiter : after) waiter.run(status);

@@ -28,6 +28,7 @@ void ExecuteCall::Start(absl::StatusOr<std::shared_ptr<Session>> session) {
     const Ref<Tensor>& awaited = result.readable ? result.readable : result.tensor;
     awaited->storage->OnDone([self] { self->CountDown(); });
   }
+  if (session_) session_end_ = session_->calls.Add([self](const absl::Status& cause) { self->Cancel(cause); });
   batch_->Close();
 }
 
@@ -50,6 +51,16 @@ void ExecuteCall::Expire() {
     finished_ = true;
   }
   Finish();
+}
+
+void ExecuteCall::Cancel(const absl::Status& cause) {
+  std::vector<Ref<Lane>> lanes;
+  {
+    absl::MutexLockMaybe lock(session_ ? &session_->mu : nullptr);
+    lanes = batch_->tenant()->lanes;
+  }
+  CancelNow(*core_, *batch_, lanes, cause);
+  Expire();
 }
 
 absl::Status ExecuteCall::Outcome() const {
@@ -91,6 +102,7 @@ absl::StatusOr<ExecuteResponse> ExecuteCall::MakeResponse() {
 
 void ExecuteCall::Finish() {
   core_->timer.Cancel(timer_);
+  if (session_) session_->calls.Remove(session_end_);
   absl::StatusOr<ExecuteResponse> response = MakeResponse();
   if (model_) {
     const int64_t run = absl::ToInt64Nanoseconds(absl::Now() - start_);

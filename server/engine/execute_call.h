@@ -18,7 +18,8 @@ namespace tensord {
 //
 // Start plans under the session's mutex: whatever can be refused is refused before anything is enqueued or kept. Then
 // the call waits, without a thread, until its work has ended and its outputs are done; then it publishes, reads values,
-// answers. What it had kept in the session is taken back where it failed.
+// answers. The end of the session, like the deadline, drops what has not begun and answers without waiting for outputs.
+// What it had kept in the session is taken back where it failed.
 class ExecuteCall : public RefCounted<ExecuteCall> {
  public:
   ExecuteCall(std::shared_ptr<Core> core, Caller caller, ExecuteRequest request, Done<ExecuteResponse> done)
@@ -54,6 +55,8 @@ class ExecuteCall : public RefCounted<ExecuteCall> {
 
   void CountDown();
   void Expire();
+  // Nobody waits for the answer any more: drops work that has not begun. Without locks.
+  void Cancel(const absl::Status& cause);
   void Finish();
   absl::Status Outcome() const;
   absl::StatusOr<ExecuteResponse> MakeResponse();
@@ -77,6 +80,7 @@ class ExecuteCall : public RefCounted<ExecuteCall> {
   std::vector<std::pair<Ref<Tensor>, Ref<Tensor>>> called_;  // arguments under their names, and what they are
   uint64_t inline_bytes_ = 0;
   Timer::Id timer_ = 0;
+  Cancellation::Id session_end_ = 0;
 
   absl::Mutex mu_;
   int64_t waiting_ ABSL_GUARDED_BY(mu_) = 1;  // outputs and the work as a whole

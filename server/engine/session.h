@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "server/engine/cancellation.h"
 #include "server/engine/handle_table.h"
 #include "server/engine/tenant.h"
 #include "server/engine/types.h"
@@ -67,6 +68,8 @@ class Session : public std::enable_shared_from_this<Session> {
   const absl::Time open_time;
   Generator generator;
   std::atomic<uint32_t> transfers{0};
+  // Its calls of Execute that have not been answered: what of them has not begun goes when the session ends.
+  Cancellation calls;
   // When it ends unless renewed; kNever while its stream is open.
   static constexpr int64_t kNever = INT64_MAX;
   std::atomic<int64_t> expire_ns;

@@ -12,14 +12,18 @@ absl::StatusOr<std::string> ReadValues(const Tensor& tensor) {
   return data;
 }
 
+void CancelNow(Core& core, Batch& batch, const std::vector<Ref<Lane>>& lanes, const absl::Status& status) {
+  batch.Cancel(status);
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    if (lanes[i]) core.devices.all()[i]->executor().DropCancelled(lanes[i], batch);
+  }
+}
+
 Timer::Id CancelAt(Core& core, Ref<Batch> batch, absl::Time when, absl::Status status,
                    absl::AnyInvocable<void()> then) {
   return core.timer.Schedule(when, [&core, lanes = batch->tenant()->lanes, batch, status = std::move(status),
                                     then = std::move(then)]() mutable {
-    batch->Cancel(status);
-    for (size_t i = 0; i < lanes.size(); ++i) {
-      if (lanes[i]) core.devices.all()[i]->executor().DropCancelled(lanes[i], *batch);
-    }
+    CancelNow(core, *batch, lanes, status);
     if (then) then();
   });
 }

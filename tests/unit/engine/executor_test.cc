@@ -137,6 +137,36 @@ TEST_F(ExecutorTest, TheDeadlineOfACallDropsItsWork) {
   EXPECT_EQ(cpu->runs().size(), 1u) << "it never ran";
 }
 
+TEST_F(ExecutorTest, TheEndOfASessionDropsItsCallsThatHaveNotBegun) {
+  for (const bool kill : {false, true}) {
+    Start();
+    Client client(*engine);
+    Client other(*engine);
+    cpu->Hold();
+    ASSERT_TRUE(other.Send({Make(Op::kOnes, 1, {2})}).ok());
+    cpu->AwaitHeld();
+    ExecuteRequest request;
+    Program program;
+    program.instructions = {Make(Op::kOnes, 1, {3})};
+    program.outputs = {Formal("y", 1)};
+    request.callee = program;
+    request.outputs = {Keep(7)};
+    // Ends on this thread, while the gate is closed: the call waits for nothing that runs.
+    const auto response = Await<ExecuteResponse>([&](auto done) {
+      engine->Execute(client.caller, std::move(request), std::move(done));
+      const auto freed =
+          kill ? engine->KillSession(other.caller, client.session) : engine->CloseSession(client.caller);
+      EXPECT_TRUE(freed.ok()) << freed.status();
+    });
+    EXPECT_EQ(ReasonOf(response.status()), Reason::kSessionUnknown);
+    EXPECT_EQ(Meta(response.status(), "cause"), kill ? "killed" : "closed");
+    cpu->Release();
+    other.Settle();
+    EXPECT_EQ(cpu->runs().size(), 1u) << "it never ran";
+    AwaitCounts([](const auto& c) { return c.handles == 1 && c.buffers == 1; });
+  }
+}
+
 TEST_F(ExecutorTest, ADeviceThatIsBehindHoldsAcknowledgementsBack) {
   EngineOptions options;
   options.limits.stream_window_instructions = 8;
