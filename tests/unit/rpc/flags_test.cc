@@ -178,10 +178,9 @@ TEST(Log, CallsShowWithTheTopicAndFaultsAlways) {
   EXPECT_THAT(log(unknown), HasSubstr("info call method=Tensors/GetTensor session=5d1c90aa7e03f2b4 peer=unix: "
                                       "code=NOT_FOUND reason=HANDLE_UNKNOWN ms=2 message=\"no tensor has handle 4\""));
   ASSERT_TRUE(ConfigureLog({.format = LogFormat::kJson, .topics = "rpc"}).ok());
-  EXPECT_THAT(
-      log(absl::OkStatus()),
-      ::testing::MatchesRegex(
-          R"(\{"time":"[0-9T:.-]+Z","level":"info","event":"call",.*"code":"OK","reason":"-","ms":"2",.*\}.)"));
+  EXPECT_THAT(log(absl::OkStatus()),
+              ::testing::MatchesRegex(
+                  R"(\{"time":"[0-9T:.-]+Z","level":"info","event":"call",.*"code":"OK","reason":"-","ms":"2",.*\}.)"));
   EXPECT_EQ(ReasonOf(ConfigureLog({.format = LogFormat::kText, .topics = "all"})), Reason::kFieldInvalid);
   ASSERT_TRUE(ConfigureLog({}).ok());
 }
