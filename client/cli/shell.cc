@@ -11,7 +11,7 @@
 #include "client/cli/format.h"
 #include "client/cli/texts.h"
 #include "client/cpp/expr/evaluator.h"
-#include "client/cpp/expr/lexer.h"
+#include "client/cpp/expr/parser.h"
 #include "kernels/core/error.h"
 
 namespace tensord::cli {

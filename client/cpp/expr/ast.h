@@ -42,8 +42,9 @@ struct Keyword {
 
 struct Node {
   NodeKind kind = NodeKind::kLiteral;
-  size_t offset = 0;  // where errors about it point: its operator, or its first character
-  uint32_t depth = 1;
+  size_t offset = 0;    // where errors about it point: its operator, or its first character
+  uint32_t depth = 1;   // levels of nesting; a chain of left-associative operators is one
+  uint32_t height = 1;  // nodes on the longest way down
   std::string text;
   Literal literal;
   std::vector<std::string> operators;

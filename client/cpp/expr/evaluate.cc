@@ -36,17 +36,12 @@ absl::StatusOr<Value> Evaluator::Evaluate(const Node& node) {
       TENSORD_ASSIGN_OR_RETURN(const bool truth, Truth(env_, value));
       return Value(!truth);
     }
-    case NodeKind::kBinary: {
-      TENSORD_ASSIGN_OR_RETURN(const Value left, Evaluate(*node.children[0]));
-      TENSORD_ASSIGN_OR_RETURN(const Value right, Evaluate(*node.children[1]));
-      env_.offset = node.offset;
-      return ApplyBinary(env_, node.text, left, right);
-    }
-    case NodeKind::kCompare:
-      return EvaluateCompare(node);
+    case NodeKind::kBinary:
     case NodeKind::kAnd:
     case NodeKind::kOr:
-      return EvaluateLogic(node);
+      return EvaluateChain(node);
+    case NodeKind::kCompare:
+      return EvaluateCompare(node);
     case NodeKind::kCall:
       return EvaluateCall(node);
     case NodeKind::kAttribute:
@@ -82,13 +77,30 @@ absl::StatusOr<Value> Evaluator::EvaluateName(const Node& node) {
   return UnknownVariable(node.text, absl::OkStatus());
 }
 
-absl::StatusOr<Value> Evaluator::EvaluateLogic(const Node& node) {
-  TENSORD_ASSIGN_OR_RETURN(Value left, Evaluate(*node.children[0]));
-  env_.offset = node.offset;
-  TENSORD_ASSIGN_OR_RETURN(left, PinAll(left));  // its truth and its value are asked one after the other
-  TENSORD_ASSIGN_OR_RETURN(const bool truth, Truth(env_, left));
-  if (truth == (node.kind == NodeKind::kOr)) return left;
-  return Evaluate(*node.children[1]);
+absl::StatusOr<Value> Evaluator::EvaluateChain(const Node& node) {
+  // Down the left operands and up again in a loop: a sum of a thousand terms is a tree a thousand levels high.
+  std::vector<const Node*> chain;
+  const Node* at = &node;
+  while (at->kind == NodeKind::kBinary || at->kind == NodeKind::kAnd || at->kind == NodeKind::kOr) {
+    chain.push_back(at);
+    at = at->children[0].get();
+  }
+  TENSORD_ASSIGN_OR_RETURN(Value left, Evaluate(*at));
+  for (; !chain.empty(); chain.pop_back()) {
+    const Node& step = *chain.back();
+    if (step.kind == NodeKind::kBinary) {
+      TENSORD_ASSIGN_OR_RETURN(const Value right, Evaluate(*step.children[1]));
+      env_.offset = step.offset;
+      TENSORD_ASSIGN_OR_RETURN(left, ApplyBinary(env_, step.text, left, right));
+      continue;
+    }
+    env_.offset = step.offset;
+    TENSORD_ASSIGN_OR_RETURN(left, PinAll(left));  // its truth and its value are asked one after the other
+    TENSORD_ASSIGN_OR_RETURN(const bool truth, Truth(env_, left));
+    if (truth == (step.kind == NodeKind::kOr)) continue;
+    TENSORD_ASSIGN_OR_RETURN(left, Evaluate(*step.children[1]));
+  }
+  return left;
 }
 
 absl::StatusOr<Value> Evaluator::EvaluateCompare(const Node& node) {

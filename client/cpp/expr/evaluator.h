@@ -60,7 +60,7 @@ class Evaluator {
   absl::StatusOr<Value> Evaluate(const Node& node);
   absl::StatusOr<std::vector<Value>> EvaluateAll(const std::vector<NodePtr>& nodes, size_t from);
   absl::StatusOr<Value> EvaluateName(const Node& node);
-  absl::StatusOr<Value> EvaluateLogic(const Node& node);
+  absl::StatusOr<Value> EvaluateChain(const Node& node);
   absl::StatusOr<Value> EvaluateCompare(const Node& node);
   absl::StatusOr<Value> EvaluateCall(const Node& node);
   absl::StatusOr<Value> EvaluateAttribute(const Node& node);

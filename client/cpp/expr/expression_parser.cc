@@ -14,6 +14,9 @@ struct Level {
 constexpr std::array<Level, 6> kLevels = {
     {{{"|"}}, {{"^"}}, {{"&"}}, {{"<<", ">>"}}, {{"+", "-"}}, {{"*", "/", "//", "%", "@"}}}};
 
+// Kinds whose left operand is evaluated in a loop, not by recursion.
+bool IsChain(NodeKind kind) { return kind == NodeKind::kBinary || kind == NodeKind::kAnd || kind == NodeKind::kOr; }
+
 }  // namespace
 
 absl::StatusOr<NodePtr> ExpressionParser::Make(NodeKind kind, size_t offset, std::string text,
@@ -28,11 +31,20 @@ absl::StatusOr<NodePtr> ExpressionParser::Make(NodeKind kind, size_t offset, std
 }
 
 absl::Status ExpressionParser::SetDepth(Node& node) {
-  for (const NodePtr& child : node.children) {
-    if (child) node.depth = std::max(node.depth, child->depth + 1);
+  const auto add = [&node](const Node& child, uint32_t levels) {
+    node.depth = std::max(node.depth, child.depth + levels);
+    node.height = std::max(node.height, child.height + 1);
+  };
+  const bool chain = IsChain(node.kind);
+  for (size_t i = 0; i < node.children.size(); ++i) {
+    if (node.children[i]) add(*node.children[i], chain && i == 0 && IsChain(node.children[i]->kind) ? 0 : 1);
   }
-  for (const Keyword& keyword : node.keywords) node.depth = std::max(node.depth, keyword.value->depth + 1);
+  for (const Keyword& keyword : node.keywords) add(*keyword.value, 1);
   if (node.depth > kMaxDepth) return TooDeep(node.offset);
+  if (node.height > kMaxHeight) {
+    return ExpressionProblem(source_, node.offset,
+                             StrCat("more than ", kMaxHeight, " operators in a row; use names for parts"));
+  }
   return absl::OkStatus();
 }
 

@@ -40,7 +40,7 @@ class ExpressionParser {
     if (Accept(op)) return absl::OkStatus();
     return Expected(StrCat("'", op, "'"));
   }
-  // A node over children, with its depth.
+  // A node over children, with its depth and height.
   absl::StatusOr<NodePtr> Make(NodeKind kind, size_t offset, std::string text, std::vector<NodePtr> children);
   absl::Status SetDepth(Node& node);
   absl::Status TooDeep(size_t offset) const;

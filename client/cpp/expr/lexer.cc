@@ -271,11 +271,11 @@ std::string Token::Describe() const {
   return "";
 }
 
-absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source) { return Lexer(source).Run(); }
-
-bool NeedsMoreLines(std::string_view source) {
+absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source, bool* open) {
   Lexer lexer(source);
-  return lexer.Run().ok() && lexer.open();
+  absl::StatusOr<std::vector<Token>> tokens = lexer.Run();
+  if (open != nullptr) *open = lexer.open();
+  return tokens;
 }
 
 }  // namespace tensord::expr

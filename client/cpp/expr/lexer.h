@@ -33,9 +33,7 @@ struct Token {
 // The last token is kEnd. Errors: EXPRESSION_INVALID at the character that fits nowhere, at the quote of a string
 // that does not end, at a
 // number that is none or too large for 64 bits.
-absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source);
-
-// True where the text stops inside brackets or after a backslash, so that more lines may complete it.
-bool NeedsMoreLines(std::string_view source);
+// `open`, where given, becomes true where the text stops inside brackets or after a backslash.
+absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source, bool* open = nullptr);
 
 }  // namespace tensord::expr

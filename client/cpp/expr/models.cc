@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <utility>
 
 #include "client/cpp/expr/arguments.h"
@@ -109,6 +110,23 @@ const Layer* LayerAt(const ModelValue& model) {
     layer = next;
   }
   return layer;
+}
+
+// How many layers the paths of parameters tell of. Layers without any after the last one that has some are not
+// among them: only the session that made the model knows these.
+int64_t KnownLayers(const ModelValue& model) {
+  int64_t count = 0;
+  for (const ParameterInfo& parameter : model.info.parameters) {
+    if (!IsBelow(parameter.path, model.path)) continue;
+    std::string_view path = parameter.path;
+    if (!model.path.empty()) path.remove_prefix(std::min(path.size(), model.path.size() + 1));
+    const size_t point = path.find('.');
+    int64_t index = 0;
+    if (point == std::string_view::npos) continue;
+    const auto [end, error] = std::from_chars(path.data(), path.data() + point, index);
+    if (error == std::errc() && end == path.data() + point) count = std::max(count, index + 1);
+  }
+  return count;
 }
 
 constexpr auto kMethods =
@@ -238,6 +256,8 @@ absl::StatusOr<Value> IndexModel(Env& env, const Value& value, const Value& part
           .With("size", size);
   } else if (at < 0) {
     return env.Problem("layers of a model that another session made are counted from the front");
+  } else if (const int64_t size = KnownLayers(*model); at >= size) {
+    return Error(Reason::kIndexOutOfRange).With("op", "index").With("index", *given).With("axis", 0).With("size", size);
   }
   auto child = std::make_shared<ModelValue>(*model);
   child->path = Joined(model->path, std::to_string(at));

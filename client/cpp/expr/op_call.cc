@@ -216,6 +216,7 @@ absl::StatusOr<Value> CallRow(Env& env, Op op, const Arguments& arguments) {
   const OpRow& row = RowOf(op);
   ArgumentReader read(env, row.name, arguments);
   std::vector<Value> operands;
+  absl::Status missing;
   std::string_view names = row.operands;
   while (!names.empty()) {
     const size_t comma = std::min(names.find(','), names.size());
@@ -232,9 +233,16 @@ absl::StatusOr<Value> CallRow(Env& env, Op op, const Arguments& arguments) {
       const Value* value = read.Optional(spellings);
       operands.push_back(value == nullptr ? Value() : *value);
     } else {
-      TENSORD_ASSIGN_OR_RETURN(const Value* value, read.Required(spellings));
-      operands.push_back(*value);
+      const absl::StatusOr<const Value*> value = read.Required(spellings);
+      if (missing.ok()) missing = value.status();
+      operands.push_back(value.ok() ? **value : Value());
     }
+  }
+  if (!missing.ok()) {
+    // Perhaps it was given, by a name that is misspelt: then that is to blame.
+    const bool read_on = ReadAttributes(row, operands, read).ok();
+    const absl::Status unknown = read.Finish();
+    return read_on && ReasonOf(unknown) == Reason::kAttributeInvalid ? unknown : missing;
   }
   while (!operands.empty() && static_cast<int>(operands.size()) > row.min_operands && operands.back().Is<None>())
     operands.pop_back();

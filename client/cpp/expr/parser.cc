@@ -36,6 +36,9 @@ class Parser : private ExpressionParser {
     }
   }
 
+  // After Run: whether nothing but the end was left.
+  bool AtEnd() const { return Now().kind == TokenKind::kEnd || After().kind == TokenKind::kEnd; }
+
  private:
   absl::StatusOr<Statement> ParseStatement() {
     Statement statement;
@@ -145,6 +148,16 @@ class Parser : private ExpressionParser {
 absl::StatusOr<std::vector<Statement>> Parse(std::string_view source) {
   TENSORD_ASSIGN_OR_RETURN(std::vector<Token> tokens, Tokenize(source));
   return Parser(source, std::move(tokens)).Run();
+}
+
+bool NeedsMoreLines(std::string_view source) {
+  bool open = false;
+  absl::StatusOr<std::vector<Token>> tokens = Tokenize(source, &open);
+  if (!tokens.ok() || !open) return false;
+  Parser parser(source, *std::move(tokens));
+  const absl::Status status = parser.Run().status();
+  // What is wrong before the end stays wrong, whatever follows.
+  return status.ok() || (parser.AtEnd() && DetailsOf(status).Get("found") == Token().Describe());
 }
 
 bool IsReserved(std::string_view word) {

@@ -297,6 +297,26 @@ TEST_F(EvaluatorTest, AFailedStatementChangesNothingAndTheNextOneRuns) {
             "INVALID_ARGUMENT EXPRESSION_INVALID: line 1, column 10: expected an expression, found end of line");
 }
 
+TEST_F(EvaluatorTest, LongSums) {
+  std::string numbers = "1", tensors = "X", truths = "True";
+  for (int i = 1; i < 1000; ++i) {
+    numbers += "+1";
+    tensors += " + X";
+    truths += i % 2 == 0 ? " and 1" : " or 0";
+  }
+  EXPECT_EQ(Run(numbers), "1000");
+  EXPECT_EQ(Run(truths), "True");
+  EXPECT_EQ(Run("X = ones(2); " + tensors), "tensor([1000., 1000.])");
+  EXPECT_EQ(Run("10 - 3 - 2, 0 or 2 and 3, 1 and 0 or 5, 0 and nothing, 1 or nothing"), "(5, 3, 5, 0, 1)");
+}
+
+TEST_F(EvaluatorTest, AMisspeltKeywordIsToBlame) {
+  Run("X = ones(2)");
+  EXPECT_THAT(Run("add(X, nope=3)"), HasSubstr("nope"));
+  EXPECT_THAT(Run("add(X)"), HasSubstr("ARITY_INVALID"));
+  EXPECT_THAT(Run("sum(axis=0)"), HasSubstr("ARITY_INVALID"));
+}
+
 TEST_F(EvaluatorTest, Models) {
   EXPECT_EQ(Run("net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2, bias=False))"), "");
   EXPECT_EQ(Run("net"),
@@ -325,6 +345,12 @@ TEST_F(EvaluatorTest, Models) {
   Reopen({});
   EXPECT_EQ(Run("other"), "Model(\n  (0.weight): float32[1,2] on cpu\n  (0.bias): float32[1] on cpu\n)");
   EXPECT_EQ(Run("other[0].bias.shape"), "(1,)");
+  EXPECT_THAT(Run("other[7]"), HasSubstr("INDEX_OUT_OF_RANGE: index: index 7 is out of range for axis 0 of size 1"));
+  EXPECT_THAT(Run("other[0][0]"), HasSubstr("INDEX_OUT_OF_RANGE"));
+  Run("bare = nn.Linear(2, 1)");
+  EXPECT_THAT(Run("bare[7]"), HasSubstr("INDEX_OUT_OF_RANGE"));
+  Reopen({});
+  EXPECT_THAT(Run("bare[0]"), HasSubstr("INDEX_OUT_OF_RANGE"));
 }
 
 TEST_F(EvaluatorTest, LargeTensorsShowTheirEdges) {

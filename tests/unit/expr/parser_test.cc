@@ -209,11 +209,22 @@ TEST(Parser, DepthIsBounded) {
   EXPECT_TRUE(Parse(nested("(", ")", 150)).ok());
   for (const std::string& text :
        {nested("(", ")", 100000), nested("[", "]", 100000), nested("-", "", 100000), nested("not ", "", 100000),
-        nested("f(", ")", 100000), nested("2 ** ", "", 100000), nested("", " + 1", 100000), nested("", ".T", 100000)}) {
+        nested("f(", ")", 100000), nested("2 ** ", "", 100000), nested("", ".T", 100000)}) {
     const absl::Status status = Parse(text).status();
     EXPECT_THAT(std::string(status.message()), testing::HasSubstr("nested deeper than 200 levels"))
         << text.substr(0, 10);
   }
+  // Chains of left-associative operators are one level, and bounded by their length.
+  for (const std::string_view op : {" + 1", " * 2", " @ y", " and y", " or y"}) {
+    EXPECT_TRUE(Parse(nested("", op, 1500)).ok()) << op;
+    EXPECT_THAT(std::string(Parse(nested("", op, 100000)).status().message()),
+                testing::HasSubstr("more than 2000 operators in a row"))
+        << op;
+  }
+  // Brackets do not add up to more.
+  std::string text = "x";
+  for (int i = 0; i < 50; ++i) text = "(" + text + ")" + nested("", " + 1", 100).substr(1);
+  EXPECT_FALSE(Parse(text).ok());
 }
 
 TEST(Parser, NeedsMoreLines) {
@@ -224,6 +235,15 @@ TEST(Parser, NeedsMoreLines) {
   EXPECT_FALSE(NeedsMoreLines("ones 2)"));
   EXPECT_FALSE(NeedsMoreLines("'(' + 'x'"));
   EXPECT_FALSE(NeedsMoreLines("x # ("));
+  EXPECT_TRUE(NeedsMoreLines("x = [1,2"));
+  EXPECT_TRUE(NeedsMoreLines("f(a=1,\n\n# more\n"));
+  // Nothing that follows could mend these.
+  EXPECT_FALSE(NeedsMoreLines("x = (1,\nones(2]"));
+  EXPECT_FALSE(NeedsMoreLines("x = [1,2\ny = 3"));
+  EXPECT_FALSE(NeedsMoreLines("f(1 2"));
+  EXPECT_FALSE(NeedsMoreLines("f(a=1, 2"));
+  EXPECT_FALSE(NeedsMoreLines(") + ("));
+  EXPECT_FALSE(NeedsMoreLines("1 +\nf("));
 }
 
 }  // namespace
