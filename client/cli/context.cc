@@ -18,6 +18,16 @@ std::string Context::Qualified(const std::string& name) const {
   return StrCat(workspace, "/", name);
 }
 
+absl::Status Context::CheckName(std::string_view name) const {
+  const std::string_view last = name.substr(name.find('/') + 1);
+  if (last.empty()) return Error(Reason::kNameInvalid).Say("name", StrCat("\"", name, "\"")).At("name");
+  if (!last.starts_with('_')) return absl::OkStatus();
+  return Error(Reason::kFieldInvalid)
+      .Say("field", "NAME")
+      .With("value", StrCat("\"", name, "\""))
+      .With("allowed", "a name that begins with a letter or digit: those with _ in front are a shell's own");
+}
+
 void Context::Print(std::string_view text) {
   out_ << text;
   out_.flush();

@@ -29,6 +29,9 @@ class Context {
   Caller caller() const { return {}; }
   // The name in the workspace chosen with --workspace.
   std::string Qualified(const std::string& name) const;
+  // Refuses what no command makes or moves: "" (NAME_INVALID), and names that begin with _, which expressions keep for
+  // the session (FIELD_INVALID).
+  absl::Status CheckName(std::string_view name) const;
 
   // To standard output; JSON documents get their newline here.
   void Print(std::string_view text);

@@ -61,6 +61,7 @@ struct CreateOptions {
 };
 
 absl::Status Create(Context& context, const CreateOptions& options) {
+  TENSORD_RETURN_IF_ERROR(context.CheckName(options.name));
   CreateModelRequest request;
   request.name = context.Qualified(options.name);
   request.replace = true;
@@ -85,6 +86,7 @@ absl::Status Create(Context& context, const CreateOptions& options) {
 
 absl::Status Forward(Context& context, const std::string& model, const std::vector<std::string>& inputs,
                      const std::string& output) {
+  if (!output.empty()) TENSORD_RETURN_IF_ERROR(context.CheckName(output));
   ExecuteRequest request;
   request.callee = ModelRef{0, context.Qualified(model)};
   for (const std::string& input : inputs) {

@@ -77,6 +77,7 @@ struct CreateOptions {
 };
 
 absl::Status Create(Context& context, const CreateOptions& options) {
+  TENSORD_RETURN_IF_ERROR(context.CheckName(options.name));
   CreateAttributes create;
   TENSORD_ASSIGN_OR_RETURN(create.spec.type.shape, ParseShape(options.shape));
   TENSORD_ASSIGN_OR_RETURN(create.spec.type.dtype, ParseDtypeOption(options.dtype));
@@ -106,6 +107,7 @@ absl::Status Create(Context& context, const CreateOptions& options) {
 // mv and cp: `to` another device, under a name.
 absl::Status Move(Context& context, const std::string& from, const std::string& to, const std::string& device,
                   bool copy) {
+  TENSORD_RETURN_IF_ERROR(context.CheckName(to));
   Program program;
   program.inputs.emplace_back().id = 1;
   Instruction& instruction = program.instructions.emplace_back();
@@ -141,6 +143,7 @@ absl::Status MoveAny(Context& context, const std::string& name, const std::strin
 }
 
 absl::Status Copy(Context& context, const std::string& from, const std::string& to, std::string device) {
+  TENSORD_RETURN_IF_ERROR(context.CheckName(to));
   if (device.empty()) {
     TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
     TENSORD_ASSIGN_OR_RETURN(const TensorInfo info,
@@ -221,7 +224,7 @@ absl::Status Remove(Context& context, const std::vector<std::string>& names, boo
   }
   if (context.json()) {
     if (first.ok()) context.PrintJson(JsonObject().Number("removed", removed).Done());
-  } else {
+  } else if (first.ok() || removed > 0) {
     context.Print(StrCat("removed ", removed, removed == 1 ? " name\n" : " names\n"));
   }
   return first;

@@ -48,7 +48,8 @@ Every tensor lives on a device of the daemon; nothing is moved unless you say so
   >>> net[0].weight.data.device
   >>> ones(2, device="cuda:7")                refused, with the devices there are
 
-Names that begin with _ and values that are no tensors (numbers, lists, devices) end with the shell.
+Names that begin with _ and values that are no tensors (numbers, lists, devices) end with the shell; the commands
+(create, put, cp, mv) refuse such names.
 Operators, indexing, keywords and methods are Python's; functions and methods are those of PyTorch and the array API:
 X.sum(axis=0), X[0, ::2], X @ Y.T, where(X > 0, X, 0), softmax(X, dim=1), X.to(float16), concat([X, Z]).
 named("encoder.weight") is a name that Python could not write.

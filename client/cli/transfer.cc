@@ -83,6 +83,12 @@ absl::StatusOr<std::unique_ptr<TensorFileReader>> OpenFile(const PutOptions& opt
     }
     return TensorFileReader::OpenNpy(options.file);
   }
+  if (options.shape.empty()) {
+    return Error(Reason::kFieldInvalid)
+        .Say("field", "--shape")
+        .With("value", "not given")
+        .With("allowed", "the sizes of the raw bytes, as --shape 2,3; () for a single number");
+  }
   TensorType type;
   TENSORD_ASSIGN_OR_RETURN(type.dtype, ParseDtypeOption(options.dtype.empty() ? "float32" : options.dtype));
   TENSORD_ASSIGN_OR_RETURN(type.shape, ParseShape(options.shape));
@@ -91,6 +97,7 @@ absl::StatusOr<std::unique_ptr<TensorFileReader>> OpenFile(const PutOptions& opt
 }
 
 absl::Status Put(Context& context, const PutOptions& options) {
+  TENSORD_RETURN_IF_ERROR(context.CheckName(options.name));
   TENSORD_ASSIGN_OR_RETURN(const std::unique_ptr<TensorFileReader> reader, OpenFile(options));
   UploadStart start;
   start.spec.type = reader->type();

@@ -213,6 +213,56 @@ TEST_F(CliTest, FilesGoUpAndComeBack) {
   EXPECT_EQ(Ctl({"ls"}), "X\nY\nZ\n");
 }
 
+TEST_F(CliTest, NamesThatNoCommandMakes) {
+  Ctl({"run", "X = ones(2)"});
+  Ctl({"get", "X", File("x.npy")});
+  for (const std::string name : {"", "_q", "alice/_q", "alice/"}) {
+    const std::string reason = name.ends_with("q") ? "FIELD_INVALID: NAME is \"" + name : "NAME_INVALID: \"" + name;
+    for (const std::vector<std::string>& command : {std::vector<std::string>{"create", "--shape", "1", "--", name},
+                                                    {"put", "--", File("x.npy"), name},
+                                                    {"cp", "--", "X", name},
+                                                    {"cp", "--device", "cuda:0", "--", "X", name},
+                                                    {"mv", "--", name, "cpu"},
+                                                    {"model", "create", name, "nn.Linear(1, 1)"}}) {
+      EXPECT_THAT(Ctl(command), HasSubstr(reason)) << command[0];
+      EXPECT_EQ(code_, 3) << command[0];
+    }
+  }
+  EXPECT_EQ(Ctl({"ls"}), "X\n");
+}
+
+TEST_F(CliTest, RawFilesNeedAShape) {
+  std::ofstream(File("raw24")) << std::string(24, '\0');
+  EXPECT_THAT(Ctl({"put", File("raw24"), "r", "--dtype", "float32"}), HasSubstr("--shape is not given"));
+  EXPECT_EQ(code_, 3);
+  Ctl({"put", File("raw24"), "r", "--dtype", "float32", "--shape", "6"});
+  EXPECT_EQ(code_, 0);
+}
+
+// A stream that takes nothing, as /dev/full.
+class FullBuffer : public std::streambuf {
+ protected:
+  int_type overflow(int_type) override { return traits_type::eof(); }
+};
+
+TEST_F(CliTest, OutputThatCannotBeWrittenIsAnError) {
+  for (const std::vector<const char*>& argv : {std::vector<const char*>{"tensorctl", "devices"},
+                                               {"tensorctl", "run", "rand(3)"},
+                                               {"tensorctl", "-o", "json", "devices"},
+                                               {"tensorctl", "--help"}}) {
+    FullBuffer full;
+    std::ostream out(&full);
+    std::ostringstream err;
+    Context context(
+        [this](const std::string&) {
+          return absl::StatusOr<std::unique_ptr<Engine>>(std::make_unique<Borrowed>(*engine_));
+        },
+        out, err);
+    EXPECT_EQ(Main(static_cast<int>(argv.size()), argv.data(), context), 1);
+    EXPECT_THAT(err.str(), HasSubstr("standard output cannot be written"));
+  }
+}
+
 TEST_F(CliTest, DevicesAsTable) {
   Ctl({"create", "X", "--shape", "1024", "--device", "cuda:0"});
   const std::string table = Ctl({"devices"});
@@ -328,6 +378,11 @@ TEST_F(CliTest, HelpAndUsage) {
   EXPECT_EQ(code_, kExitUsage);
   Ctl({"rm"});
   EXPECT_EQ(code_, kExitUsage);
+  EXPECT_THAT(Ctl({"-w", "alice", "lss", "-l"}), StartsWith("error no command is called lss; nearest: ls"));
+  EXPECT_EQ(code_, kExitUsage);
+  EXPECT_THAT(Ctl({"nosuchcommand"}), StartsWith("error no command is called nosuchcommand"));
+  EXPECT_THAT(Ctl({"model", "shwo", "net"}), StartsWith("error no command is called model shwo; nearest: show"));
+  EXPECT_THAT(Ctl({"rm", "nosuch"}), StartsWith("error NOT_FOUND NAME_UNKNOWN"));
   Ctl({"-o", "xml", "ls"});
   EXPECT_EQ(code_, kExitUsage);
 }
@@ -359,6 +414,16 @@ TEST_F(CliTest, ShellTakesPastesAndLinesThatGoOn) {
   EXPECT_THAT(Shell("help\n"), HasSubstr("x.cpu() moves a tensor to the *daemon's* CPU"));
   EXPECT_EQ(Shell("1 + 1\r\n", {.echo = true}), ">>> 1 + 1\n2\n");
   EXPECT_THAT(Shell("ones(2,\n"), HasSubstr("expected"));
+  EXPECT_THAT(Shell("[1, 2\n"), HasSubstr("expected"));
+}
+
+TEST_F(CliTest, ShellGoesOnAfterOpenBracketsThatCannotClose) {
+  EXPECT_THAT(Shell("x = (1,\nones(2]\n1 + 1\n2 + 2\n"),
+              AllOf(StartsWith("error INVALID_ARGUMENT EXPRESSION_INVALID: line 2"), testing::EndsWith("\n2\n4\n")));
+  EXPECT_THAT(Shell("[1,2\ny = 3\n1 + 1\n"), AllOf(HasSubstr("found 'y'"), testing::EndsWith("\n2\n")));
+  EXPECT_THAT(Shell("f(\n)]\n1 + 1\n"), AllOf(HasSubstr("error "), testing::EndsWith("\n2\n")));
+  Shell("f(\n", {.strict = true});
+  EXPECT_EQ(code_, 3);
 }
 
 TEST(Format, Texts) {
