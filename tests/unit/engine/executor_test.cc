@@ -154,8 +154,7 @@ TEST_F(ExecutorTest, TheEndOfASessionDropsItsCallsThatHaveNotBegun) {
     // Ends on this thread, while the gate is closed: the call waits for nothing that runs.
     const auto response = Await<ExecuteResponse>([&](auto done) {
       engine->Execute(client.caller, std::move(request), std::move(done));
-      const auto freed =
-          kill ? engine->KillSession(other.caller, client.session) : engine->CloseSession(client.caller);
+      const auto freed = kill ? engine->KillSession(other.caller, client.session) : engine->CloseSession(client.caller);
       EXPECT_TRUE(freed.ok()) << freed.status();
     });
     EXPECT_EQ(ReasonOf(response.status()), Reason::kSessionUnknown);
