@@ -54,13 +54,18 @@ TEST_P(StressTest, AHundredThousandHandlesLeaveMemoryWhereItWas) {
   uint64_t id = 0;
   // The first ten thousand fill pools and tables that stay.
   CreateAndFree(**stream, *listener, sequence, id, 10'000);
-  const int64_t before = ResidentBytes();
   const LocalEngine::Counts counts = local().CountAlive();
-  CreateAndFree(**stream, *listener, sequence, id, 100'000);
+  // Allocators may keep a little more of one round than of another, a leak adds to every round: five bytes a handle would
+  // be past the bound each time.
+  int64_t growth = INT64_MAX;
+  for (int round = 0; round < 5 && growth > (int64_t{1} << 19); ++round) {
+    const int64_t before = ResidentBytes();
+    CreateAndFree(**stream, *listener, sequence, id, 100'000);
+    growth = ResidentBytes() - before;
+  }
+  EXPECT_LE(growth, int64_t{1} << 19) << "every round of 100,000 handles added to the process";
   EXPECT_EQ(local().CountAlive().handles, counts.handles);
   EXPECT_EQ(local().CountAlive().buffers, counts.buffers);
-  // A leak of one byte a handle would be 100 kB; what a collector of replies keeps is below 2 MiB.
-  EXPECT_LT(ResidentBytes() - before, int64_t{2} << 20);
 }
 
 TEST_P(StressTest, RandomProgramsOfManySessionsStayRight) {
