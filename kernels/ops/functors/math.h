@@ -22,17 +22,29 @@
 
 namespace tensord::math {
 
-// TENSORD_MATH_1(Name, cname): Name(float) is cname##f, Name(double) is cname.
-#define TENSORD_MATH_1(Name, cname)                                \
+// TENSORD_MATH_1(Name, cname): Name(float) is cname##f, Name(double) is cname. For device code the toolkit has declared
+// them, for both sides; a declaration of our own would be of the host's alone.
+#ifdef __CUDACC__
+#define TENSORD_MATH_DECLARE_1(cname)
+#define TENSORD_MATH_DECLARE_2(cname)
+#define TENSORD_MATH_CALL(function) ::function
+#else
+#define TENSORD_MATH_DECLARE_1(cname)                              \
   extern "C" float cname##f(float) noexcept TENSORD_SIMD_FUNCTION; \
-  extern "C" double cname(double) noexcept TENSORD_SIMD_FUNCTION;  \
-  TENSORD_HD float Name(float x) { return cname##f(x); }           \
-  TENSORD_HD double Name(double x) { return cname(x); }
-#define TENSORD_MATH_2(Name, cname)                                       \
+  extern "C" double cname(double) noexcept TENSORD_SIMD_FUNCTION;
+#define TENSORD_MATH_DECLARE_2(cname)                                     \
   extern "C" float cname##f(float, float) noexcept TENSORD_SIMD_FUNCTION; \
-  extern "C" double cname(double, double) noexcept TENSORD_SIMD_FUNCTION; \
-  TENSORD_HD float Name(float x, float y) { return cname##f(x, y); }      \
-  TENSORD_HD double Name(double x, double y) { return cname(x, y); }
+  extern "C" double cname(double, double) noexcept TENSORD_SIMD_FUNCTION;
+#define TENSORD_MATH_CALL(function) function
+#endif
+#define TENSORD_MATH_1(Name, cname)                                         \
+  TENSORD_MATH_DECLARE_1(cname)                                             \
+  TENSORD_HD float Name(float x) { return TENSORD_MATH_CALL(cname##f)(x); } \
+  TENSORD_HD double Name(double x) { return TENSORD_MATH_CALL(cname)(x); }
+#define TENSORD_MATH_2(Name, cname)                                                     \
+  TENSORD_MATH_DECLARE_2(cname)                                                         \
+  TENSORD_HD float Name(float x, float y) { return TENSORD_MATH_CALL(cname##f)(x, y); } \
+  TENSORD_HD double Name(double x, double y) { return TENSORD_MATH_CALL(cname)(x, y); }
 
 TENSORD_MATH_1(Acos, acos)
 TENSORD_MATH_1(Asin, asin)
@@ -53,11 +65,7 @@ TENSORD_MATH_2(Hypot, hypot)
 TENSORD_MATH_2(Pow, pow)
 
 // Those that SLEEF 3.5 gets wrong at the ends of their range, under the names of C, and mended below.
-#define TENSORD_MATH_C(cname)                                      \
-  extern "C" float cname##f(float) noexcept TENSORD_SIMD_FUNCTION; \
-  extern "C" double cname(double) noexcept TENSORD_SIMD_FUNCTION;  \
-  TENSORD_HD float C_##cname(float x) { return cname##f(x); }      \
-  TENSORD_HD double C_##cname(double x) { return cname(x); }
+#define TENSORD_MATH_C(cname) TENSORD_MATH_1(C_##cname, cname)
 TENSORD_MATH_C(acosh)
 TENSORD_MATH_C(asinh)
 TENSORD_MATH_C(cosh)
@@ -66,7 +74,15 @@ TENSORD_MATH_C(sinh)
 #undef TENSORD_MATH_C
 #undef TENSORD_MATH_1
 #undef TENSORD_MATH_2
+#undef TENSORD_MATH_DECLARE_1
+#undef TENSORD_MATH_DECLARE_2
+#undef TENSORD_MATH_CALL
+#ifdef __CUDACC__
+TENSORD_HD double C_fmod(double x, double y) { return ::fmod(x, y); }
+#else
 extern "C" double fmod(double, double) noexcept TENSORD_SIMD_FUNCTION;
+TENSORD_HD double C_fmod(double x, double y) { return fmod(x, y); }
+#endif
 
 // Exact ones, which the compiler turns into instructions.
 #ifdef __CUDACC__
@@ -144,14 +160,18 @@ TENSORD_HD T Log1p(T x) {
 // The remainder of a truncated division, exact. SLEEF's is as long as x / y is finite: float goes through double,
 // double through multiples of y that are powers of two times y; the remainder by infinity is x.
 TENSORD_HD float Fmod(float x, float y) {
-  return static_cast<float>(fmod(static_cast<double>(x), static_cast<double>(y)));
+#ifdef __CUDACC__
+  return ::fmodf(x, y);  // exact, and a fraction of the double one's time
+#else
+  return static_cast<float>(C_fmod(static_cast<double>(x), static_cast<double>(y)));
+#endif
 }
 TENSORD_HD double Fmod(double x, double y) {
 #if defined(TENSORD_VECTOR_MATH) && !defined(__CUDACC__)
   const double step = y * 0x1p700;
-  return fmod(fmod(fmod(x, step * 0x1p700), step), y);
+  return C_fmod(C_fmod(C_fmod(x, step * 0x1p700), step), y);
 #else
-  return fmod(x, y);
+  return C_fmod(x, y);
 #endif
 }
 
