@@ -1,11 +1,26 @@
 #include "server/engine/storage.h"
 
+#include <memory>
 #include <utility>
 
 #include "kernels/core/error.h"
 #include "server/engine/device.h"
 
 namespace tensord {
+
+Waiters::~Waiters() {
+  Node* oldest = nullptr;
+  while (newest_ != nullptr) {
+    Node* next = newest_->next;
+    newest_->next = oldest;
+    oldest = std::exchange(newest_, next);
+  }
+  while (oldest != nullptr) {
+    const std::unique_ptr<Node> node(oldest);
+    oldest = node->next;
+    node->done();
+  }
+}
 
 Storage::Storage(Device* device, size_t bytes, Ref<Account> account)
     : device_(device), bytes_(bytes), origin_(account), holder_(std::move(account)) {}
@@ -59,34 +74,19 @@ void Storage::FreeMemory() {
   device_->Deallocate(std::exchange(data_, nullptr), bytes_);
 }
 
-void Storage::Finish(State state) {
+Waiters Storage::Finish(State state) {
   state_.store(state, std::memory_order_release);
-  Waiter* head = waiters_.exchange(Closed(), std::memory_order_acq_rel);
-  Waiter* first = nullptr;  // the list has the newest in front; tell the oldest first
-  while (head != nullptr) {
-    Waiter* next = head->next;
-    head->next = first;
-    first = head;
-    head = next;
-  }
-  while (first != nullptr) {
-    Waiter* next = first->next;
-    first->done();
-    delete first;
-    first = next;
-  }
+  return Waiters(waiters_.exchange(Closed(), std::memory_order_acq_rel));
 }
 
-void Storage::SetReady() {
-  if (!filling_.exchange(true)) Finish(State::kReady);
-}
+Waiters Storage::SetReady() { return filling_.exchange(true) ? Waiters() : Finish(State::kReady); }
 
-void Storage::SetFailed(absl::Status error, uint32_t distance) {
-  if (filling_.exchange(true)) return;
+Waiters Storage::SetFailed(absl::Status error, uint32_t distance) {
+  if (filling_.exchange(true)) return {};
   FreeMemory();
   error_ = std::move(error);
   distance_ = distance;
-  Finish(State::kFailed);
+  return Finish(State::kFailed);
 }
 
 void Storage::OnDone(absl::AnyInvocable<void()> done) {

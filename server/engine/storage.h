@@ -9,7 +9,7 @@
 //   auto storage = MakeRef<Storage>(device, bytes, account);
 //   auto tensor = Tensor::Make(spec, storage, now);        // known, pending
 //   storage->OnDone([tensor] { … });                       // runs once, at once if it is done already
-//   storage->Allocate(); …; storage->SetReady();           // on the executor
+//   storage->Allocate(); …; storage->SetReady();           // on the executor; tells who waits
 //
 // Thread safety: state, OnDone, error and charges by any thread; Allocate, Adopt and Set… by whoever fills it.
 #pragma once
@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
@@ -31,6 +32,25 @@
 namespace tensord {
 
 class Device;
+
+// Who waits for a storage: told, the oldest first, when this is destroyed. Keeps nothing of the storage alive, so that who
+// fills it can let go of it before anybody learns that it is there.
+class Waiters {
+ public:
+  Waiters() = default;
+  Waiters(Waiters&& other) noexcept : newest_(std::exchange(other.newest_, nullptr)) {}
+  Waiters& operator=(Waiters&&) = delete;
+  ~Waiters();
+
+ private:
+  friend class Storage;
+  struct Node {
+    Node* next = nullptr;
+    absl::AnyInvocable<void()> done;
+  };
+  explicit Waiters(Node* newest) : newest_(newest) {}
+  Node* newest_ = nullptr;
+};
 
 class Storage : public RefCounted<Storage> {
  public:
@@ -57,9 +77,10 @@ class Storage : public RefCounted<Storage> {
   // Takes the memory of another ready storage of the same device and size that nobody else holds.
   void Adopt(Storage& donor);
 
-  // Once, by whoever fills it. The error keeps its origin; `distance` counts the steps of dependence from there.
-  void SetReady();
-  void SetFailed(absl::Status error, uint32_t distance);
+  // Once, by whoever fills it. The error keeps its origin; `distance` counts the steps of dependence from there. Who
+  // waits is told when the result goes: at once, if it is ignored.
+  Waiters SetReady();
+  Waiters SetFailed(absl::Status error, uint32_t distance);
   // With kFailed.
   const absl::Status& error() const { return error_; }
   uint32_t distance() const { return distance_; }
@@ -73,15 +94,12 @@ class Storage : public RefCounted<Storage> {
   const Ref<Account>& origin() const { return origin_; }
 
  private:
-  struct Waiter {
-    Waiter* next = nullptr;
-    absl::AnyInvocable<void()> done;
-  };
+  using Waiter = Waiters::Node;
   static Waiter* Closed() { return reinterpret_cast<Waiter*>(uintptr_t{1}); }
   // Gives the memory back to the device, and the charge to nobody.
   void FreeMemory();
   void Uncharge();
-  void Finish(State state);
+  Waiters Finish(State state);
 
   Device* const device_ = nullptr;
   const size_t bytes_ = 0;

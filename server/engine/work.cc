@@ -187,15 +187,15 @@ WorkResult RefuseWork(const Work& work, const absl::Status& cause) {
 }
 
 void CompleteWork(Device& device, Work& work, const WorkResult& result) {
-  // Nobody may wait for memory that this work still refers to, and who is told of the outputs may look at what is free.
+  // Who is told of the outputs may look at what is free, or ask for it: by then this work refers to no memory.
   work.inputs.clear();
+  absl::InlinedVector<Waiters, 1> waiters;
   for (const Ref<Tensor>& out : work.outputs) {
-    if (result.kind == WorkResult::Kind::kDone) {
-      out->storage->SetReady();
-    } else {
-      out->storage->SetFailed(result.status, result.distance);
-    }
+    waiters.push_back(result.kind == WorkResult::Kind::kDone ? out->storage->SetReady()
+                                                             : out->storage->SetFailed(result.status, result.distance));
   }
+  work.outputs.clear();
+  waiters.clear();
   Batch& batch = *work.batch;
   const bool own = result.kind == WorkResult::Kind::kFailed;
   if (work.kind == Work::Kind::kMarker) {
@@ -213,7 +213,6 @@ void CompleteWork(Device& device, Work& work, const WorkResult& result) {
     report.group = (batch.sequence << 20) + work.index + 1;
     batch.report_to(std::move(report));
   }
-  work.outputs.clear();
   // Work that nobody wanted has not failed.
   const bool failed = own || result.kind == WorkResult::Kind::kInputFailed;
   batch.WorkDone(failed ? AddDistance(result.status, result.distance) : absl::OkStatus());
