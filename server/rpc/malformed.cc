@@ -33,7 +33,7 @@ class Explain final : public grpc::experimental::Interceptor {
 class Factory final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
   grpc::experimental::Interceptor* CreateServerInterceptor(ServerRpcInfo* info) override {
-    // Methods that nobody registered have no handler of ours to speak for.
+    // Methods that nobody registered are unknown.h's.
     const bool ours = std::string(info->method()).starts_with("/tensord.v1.");
     return ours && info->type() == ServerRpcInfo::Type::UNARY ? new Explain() : nullptr;
   }

@@ -24,6 +24,7 @@
 #include "server/rpc/listen.h"
 #include "server/rpc/malformed.h"
 #include "server/rpc/services.h"
+#include "server/rpc/unknown.h"
 
 namespace tensord {
 namespace {
@@ -109,6 +110,7 @@ class GrpcServer final : public Server {
     for (const ListenAddress& address : wanted) local = local && address.loopback;
     builder.SetOption(std::make_unique<ReflectionOption>(local));
     for (const std::unique_ptr<grpc::Service>& part : parts_) builder.RegisterService(part.get());
+    builder.RegisterCallbackGenericService(&unknown_);
     builder.experimental().SetInterceptorCreators(rpc::MalformedRequests());
     std::vector<std::vector<int>> ports(wanted.size());
     for (size_t i = 0; i < wanted.size(); ++i) TENSORD_RETURN_IF_ERROR(AddPorts(builder, wanted[i], ports[i]));
@@ -210,6 +212,7 @@ class GrpcServer final : public Server {
   const ServerOptions options_;
   rpc::Services services_;
   std::vector<std::unique_ptr<grpc::Service>> parts_;
+  rpc::UnknownMethods unknown_;
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
   std::vector<std::pair<std::string, ino_t>> sockets_;

@@ -4,9 +4,10 @@
 //   TENSORD_ASSIGN_OR_RETURN(auto server, Server::Start(*engine, {.listen = {"localhost:7070"}}));
 //   puts(server->addresses()[0].c_str());
 //   …
-//   server->BeginDrain(absl::Seconds(5));             // not ready, new calls are refused with DRAINING, open ones go
-//   on server->AwaitCalls(deadline);                     // unary calls and transfers engine->Shutdown(deadline -
-//   absl::Now());         // streams end server->Stop();                                   // whatever is left ends now
+//   server->BeginDrain(absl::Seconds(5));       // not ready, new calls are refused with DRAINING, open ones go on
+//   server->AwaitCalls(deadline);               // unary calls and transfers
+//   engine->Shutdown(deadline - absl::Now());   // streams end
+//   server->Stop();                             // whatever is left ends now
 //
 // Thread safe apart from Stop, which is called once, by one thread, and by the destructor where nobody did. No gRPC
 // type appears here.

@@ -145,6 +145,19 @@ TEST_F(ServerTest, AMessageAboveTheBoundIsRefusedAndTheNextCallWorks) {
   ExpectNextCallWorks();
 }
 
+TEST_F(ServerTest, UnknownMethodsAreRefusedByName) {
+  Start();
+  const auto channel = grpc::CreateChannel(server_->addresses()[0], grpc::InsecureChannelCredentials());
+  for (const std::string method : {"/tensord.v1.Devices/Nonesuch", "/other.Service/Call"}) {
+    std::string response;
+    const grpc::Status status = Ask(channel, method, "", &response);
+    EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED);
+    EXPECT_EQ(ReasonIn(status), Reason::kNotOffered);
+    EXPECT_THAT(status.error_message(), HasSubstr(method));
+  }
+  ExpectNextCallWorks();
+}
+
 TEST_F(ServerTest, PackedMessagesAreRefused) {
   Start();
   grpc::ClientContext context;
