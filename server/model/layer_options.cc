@@ -66,7 +66,9 @@ bool ScalarFits(const OptionRow& row, const Scalar& scalar) {
       return integer && scalar.AsInt64() >= row.least && scalar.AsInt64() <= row.most;
     case OptionKind::kReal: {
       const bool number = integer || std::holds_alternative<double>(scalar.value);
-      return number && std::isfinite(scalar.AsDouble()) && scalar.AsDouble() >= static_cast<double>(row.least);
+      const double value = scalar.AsDouble();
+      return number && std::isfinite(value) && value >= static_cast<double>(row.least) &&
+             value <= static_cast<double>(row.most);
     }
     case OptionKind::kText:
       return false;

@@ -31,8 +31,8 @@ struct OptionRow {
   bool required = false;
   double number = 0;           // default of a bool, integer, real and of every size
   std::string_view text = {};  // default of a text
-  int64_t least = 0;           // smallest integer or size
-  int64_t most = INT64_MAX;    // largest integer
+  int64_t least = 0;           // smallest integer, real or size
+  int64_t most = INT64_MAX;    // largest integer or real
   int count = 0;               // sizes: how many; 0: one or more, as given
   bool none = false;           // may be None, which is its default
   std::string_view words = {};

@@ -302,7 +302,7 @@ constexpr OptionRow kLayerNormOptions[] = {
     Flag("elementwise_affine", true),
     Flag("bias", true),
     kDtypeOption};
-constexpr OptionRow kDropoutOptions[] = {{.name = "p", .kind = OptionKind::kReal, .number = 0.5}, kInPlace};
+constexpr OptionRow kDropoutOptions[] = {{.name = "p", .kind = OptionKind::kReal, .number = 0.5, .most = 1}, kInPlace};
 constexpr OptionRow kInPlaceOptions[] = {kInPlace};
 constexpr OptionRow kGeluOptions[] = {
     {.name = "approximate", .kind = OptionKind::kText, .text = "none", .words = "none,tanh"}};

@@ -324,6 +324,8 @@ TEST(CompileLayers, MissingAndWrongOptions) {
             "layer Softmax: an option is missing; it is a whole number from -64 to 63 (option dim)");
   EXPECT_EQ(Refuse(Linear(0, 4)),
             "layer Linear: 0 is given, the option must be a whole number >= 1 (option in_features)");
+  EXPECT_EQ(Refuse(Make("Dropout", {{"p", Real(2)}})),
+            "layer Dropout: 2 is given, the option must be a finite number from 0 to 1 (option p)");
   const auto wrong = [](const char* name, LayerOption value) {
     Layer layer = Linear(3, 4);
     layer.options[name] = std::move(value);
