@@ -15,7 +15,7 @@ FOREIGN = {  # libraries that only the named files may see
     r"grpc(pp)?/.*": r"(server/rpc/.*|proto/wire/status_grpc\.(h|cc)|client/cpp/[^/]*\.(h|cc)|tests/.*)",
     r"(oneapi/dnnl/.*|dnnl.*)": r"kernels/cpu/dnnl.*",
     r"omp\.h": r"kernels/cpu/team\.cc",
-    r"cuda.*|nvml.*|cublas.*": r"kernels/cuda/.*",
+    r"cuda.*|nvml.*|cublas.*": r"(kernels/(cuda|emulated)/.*|tests/(unit/(cuda_.*|emulated)|gpu)/.*)",
     r"(google/protobuf/.*|.*\.pb\.h)": r"(proto/.*|server/rpc/.*|client/cpp/[^/]*\.(h|cc)|tests/.*)",
     r"spdlog/.*": r"server/(observe/.*|main\.cc)",
     r"CLI/.*": r"(server/(main|flags)\.(cc|h)|client/cli/.*)",
@@ -30,7 +30,8 @@ OURS = [
     (r"kernels/ops/.*", [r"kernels/core/.*"]),
     (r"kernels/backend\.h", [KERNELS]),
     (r"kernels/cpu/.*", [r"kernels/cpu/.*", KERNELS, r"kernels/backend\.h"]),
-    (r"kernels/emulated/.*", [KERNELS, r"kernels/backend\.h", r"kernels/cpu/cpu_backend\.h"]),
+    (r"kernels/emulated/.*", [KERNELS, r"kernels/backend\.h", r"kernels/cpu/cpu_backend\.h", r"kernels/cuda/.*"]),
+    (r"kernels/cuda/portable\.h", [r"kernels/emulated/device\.h"]),  # under g++
     (r"kernels/cuda/.*", [KERNELS, r"kernels/backend\.h"]),
     (r"proto/.*", [r"proto/.*", r"tensord/v1/.*\.pb\.h", r"google/rpc/.*\.pb\.h", KERNELS, ENGINE_API]),
     (r"server/memory/.*", [r"kernels/core/.*"]),
@@ -45,7 +46,8 @@ OURS = [
     (r"client/cli/.*", [KERNELS, ENGINE_API, r"client/cpp/.*"]),
     (r"tests/.*", [r".*"]),
 ]
-STANDARD_ONLY = r"kernels/core/(half|dtype)\.h|kernels/ops/(op\.h|philox\.h|functors/.*)"
+STANDARD_ONLY = (r"kernels/core/(half|dtype)\.h|kernels/ops/(op\.h|philox\.h|functors/.*)"
+                 r"|kernels/cuda/(.*\.cuh?|portable.*)|kernels/emulated/device.*\.h")
 OUR_PREFIX = re.compile(r"(kernels|server|client|proto|tests|tensord|google/rpc)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 
@@ -78,6 +80,8 @@ def self_test():
         ("kernels/cpu/matmul.cc", "#include <dnnl.hpp>"),
         ("kernels/cpu/reduce.cc", "#include <omp.h>"),
         ("kernels/core/half.h", '#include "absl/strings/string_view.h"'),
+        ("kernels/cuda/reduce.cu", '#include "absl/status/status.h"'),
+        ("kernels/cpu/reduce.cc", '#include <cuda_runtime_api.h>'),
         ("server/engine/submit.cc", '#include "kernels/cpu/cpu_backend.h"'),
         ("server/engine/submit.cc", '#include "tensord/v1/tensor.pb.h"'),
         ("server/rpc/tensors.cc", '#include "server/engine/local_engine.h"'),
