@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/functional/function_ref.h"
 #include "kernels/core/error.h"
 #include "server/engine/model.h"
 #include "server/engine/stream.h"
@@ -144,7 +145,7 @@ void Core::EnterAsync(const Caller& caller, absl::AnyInvocable<void(absl::Status
     }
   }
   if (key == 0) return run(std::move(found));
-  timer.Schedule(caller.deadline, [session, key, start] {
+  const auto give_up = [session, key](absl::FunctionRef<absl::Status(uint64_t)> why) {
     Session::AfterWaiter waiter;
     {
       absl::MutexLock lock(&session->mu);
@@ -154,10 +155,20 @@ void Core::EnterAsync(const Caller& caller, absl::AnyInvocable<void(absl::Status
       waiter = std::move(*it);
       session->after.erase(it);
     }
-    waiter.run(Error(Reason::kDeadlineExceeded)
-                   .With("after", absl::FormatDuration(absl::Now() - start))
-                   .With("stage", StrCat("waiting for message ", waiter.sequence, " of the stream")));
+    waiter.run(why(waiter.sequence));
+  };
+  timer.Schedule(caller.deadline, [give_up, start] {
+    give_up([start](uint64_t sequence) {
+      return Error(Reason::kDeadlineExceeded)
+          .With("after", absl::FormatDuration(absl::Now() - start))
+          .With("stage", StrCat("waiting for message ", sequence, " of the stream"))
+          .ToStatus();
+    });
   });
+  if (caller.cancellation) {
+    caller.cancellation->Add(
+        [give_up](const absl::Status& cause) { give_up([&cause](uint64_t /*sequence*/) { return cause; }); });
+  }
 }
 
 absl::StatusOr<FreedSession> Core::EndSession(const std::shared_ptr<Session>& session, std::string_view cause) {

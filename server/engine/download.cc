@@ -56,7 +56,10 @@ class DownloadCall : public RefCounted<DownloadCall> {
     // Out of the session's mutex: what is ready already answers here and now.
     Storage* storage = readable_->storage.get();
     Ref<DownloadCall> self(this);
-    // Who fills the storage refers to it until everybody has been told.
+    if (caller_.cancellation) {
+      cancellation_ = caller_.cancellation->Add([self](const absl::Status& cause) { self->Cancel(cause); });
+    }
+    // readable_ keeps it; a reference from its own waiter would keep what nobody fills for ever.
     storage->OnDone([self, storage, steps = readable_->distance] { self->Ready(*storage, steps); });
     batch_->Close();
   }
@@ -83,6 +86,7 @@ class DownloadCall : public RefCounted<DownloadCall> {
     Planner planner(*core_, {session.get(), tenant, nullptr}, batch_);
     readable_ = planner.Contiguous(tensor_);
     planner.Submit();
+    lanes_ = tenant->lanes;
     timer_ = CancelAt(*core_, batch_, caller_.deadline,
                       Error(Reason::kDeadlineExceeded)
                           .With("after", absl::FormatDuration(caller_.deadline - start_))
@@ -91,8 +95,15 @@ class DownloadCall : public RefCounted<DownloadCall> {
     return absl::OkStatus();
   }
 
+  // Nobody waits any more: what has been queued for this call alone goes.
+  void Cancel(const absl::Status& cause) {
+    CancelNow(*core_, *batch_, lanes_, cause);
+    Finish(cause);
+  }
+
   void Ready(const Storage& storage, uint32_t steps) {
     core_->timer.Cancel(timer_);
+    if (caller_.cancellation) caller_.cancellation->Remove(cancellation_);
     if (storage.failed()) return Finish(AddDistance(storage.error(), storage.distance() + steps));
     Done<std::unique_ptr<DownloadSource>> done = TakeDone();
     if (!done) return;
@@ -106,7 +117,10 @@ class DownloadCall : public RefCounted<DownloadCall> {
 
   // A refusal; the call may still be starting on another thread.
   void Finish(const absl::Status& status) {
-    if (Done<std::unique_ptr<DownloadSource>> done = TakeDone()) done(status);
+    Done<std::unique_ptr<DownloadSource>> done = TakeDone();
+    if (!done) return;
+    slot_.reset();
+    done(status);
   }
 
   // The callback, for whoever comes first; null for the others.
@@ -124,7 +138,9 @@ class DownloadCall : public RefCounted<DownloadCall> {
   uint64_t total_ = 0;
   std::optional<TransferSlot> slot_;
   Ref<Batch> batch_;
+  std::vector<Ref<Lane>> lanes_;
   std::atomic<Timer::Id> timer_{0};
+  std::atomic<Cancellation::Id> cancellation_{0};
   absl::Mutex mu_;
   Done<std::unique_ptr<DownloadSource>> done_ ABSL_GUARDED_BY(mu_);
 };

@@ -49,6 +49,9 @@ class UploadSink {
   // Makes the tensor readable and publishes it if asked. Errors: UPLOAD_INCOMPLETE; CHECKSUM_MISMATCH (sha256);
   // NAME_IN_USE …
   virtual absl::StatusOr<TensorInfo> Finish() = 0;
+  // Cancelled when nothing that is still sent could be used: another Upload of the id took over, the session ended, the
+  // handle was freed and nobody waits for the bytes. Null where only Write tells.
+  virtual std::shared_ptr<Cancellation> revocation() const { return nullptr; }
 };
 
 // Reads one tensor. Holds its memory while it lives. One thread at a time.

@@ -12,8 +12,8 @@ namespace tensord {
 void ExecuteCall::Start(absl::StatusOr<std::shared_ptr<Session>> session) {
   if (!session.ok()) return Answer(session.status());
   session_ = *std::move(session);
-  absl::Status status;
-  {
+  absl::Status status = caller_.cancellation ? caller_.cancellation->cause() : absl::OkStatus();
+  if (status.ok()) {
     absl::MutexLockMaybe lock(session_ ? &session_->mu : nullptr);
     status = session_ && session_->ended ? session_->end_cause : Plan();
   }
@@ -28,7 +28,9 @@ void ExecuteCall::Start(absl::StatusOr<std::shared_ptr<Session>> session) {
     const Ref<Tensor>& awaited = result.readable ? result.readable : result.tensor;
     awaited->storage->OnDone([self] { self->CountDown(); });
   }
-  if (session_) session_end_ = session_->calls.Add([self](const absl::Status& cause) { self->Cancel(cause); });
+  const auto cancel = [self](const absl::Status& cause) { self->Cancel(cause); };
+  if (session_) session_end_ = session_->calls.Add(cancel);
+  if (caller_.cancellation) caller_end_ = caller_.cancellation->Add(cancel);
   batch_->Close();
 }
 
@@ -103,6 +105,7 @@ absl::StatusOr<ExecuteResponse> ExecuteCall::MakeResponse() {
 void ExecuteCall::Finish() {
   core_->timer.Cancel(timer_);
   if (session_) session_->calls.Remove(session_end_);
+  if (caller_.cancellation) caller_.cancellation->Remove(caller_end_);
   absl::StatusOr<ExecuteResponse> response = MakeResponse();
   if (model_) {
     const int64_t run = absl::ToInt64Nanoseconds(absl::Now() - start_);

@@ -18,7 +18,7 @@ namespace tensord {
 //
 // Start plans under the session's mutex: whatever can be refused is refused before anything is enqueued or kept. Then
 // the call waits, without a thread, until its work has ended and its outputs are done; then it publishes, reads values,
-// answers. The end of the session, like the deadline, drops what has not begun and answers without waiting for outputs.
+// answers. The end of the session or of the caller, like the deadline, drops what has not begun and answers without waiting for outputs.
 // What it had kept in the session is taken back where it failed.
 class ExecuteCall : public RefCounted<ExecuteCall> {
  public:
@@ -81,6 +81,7 @@ class ExecuteCall : public RefCounted<ExecuteCall> {
   uint64_t inline_bytes_ = 0;
   Timer::Id timer_ = 0;
   Cancellation::Id session_end_ = 0;
+  Cancellation::Id caller_end_ = 0;
 
   absl::Mutex mu_;
   int64_t waiting_ ABSL_GUARDED_BY(mu_) = 1;  // outputs and the work as a whole

@@ -17,7 +17,7 @@ std::optional<Handle> FreeHandle(Session& session, uint64_t id) {
     if (const auto it = session.uploads.find(id); it != session.uploads.end()) {
       const std::shared_ptr<UploadState> upload = std::move(it->second);
       session.uploads.erase(it);
-      upload->Orphan();
+      upload->Orphan(session.table.Unknown(id, "tensor"));
     }
   }
   return handle;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "kernels/core/scalar.h"
 #include "kernels/core/shape.h"
 #include "kernels/ops/program.h"
+#include "server/engine/cancellation.h"
 
 namespace tensord {
 
@@ -70,6 +72,8 @@ struct Caller {
   std::string peer;    // address, for lists and logs
   std::string principal = "local";
   absl::Time deadline = absl::InfiniteFuture();
+  // Cancelled when whoever called has gone away; null: nobody can tell. Execute then drops what has not begun.
+  std::shared_ptr<Cancellation> cancellation;
 };
 
 // ---- sessions

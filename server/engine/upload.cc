@@ -56,22 +56,23 @@ std::string Hex(std::string_view bytes) {
 
 class LocalSink final : public UploadSink {
  public:
-  LocalSink(std::shared_ptr<UploadState> state, uint64_t call, TransferSlot slot)
-      : state_(std::move(state)), call_(call), slot_(std::move(slot)) {}
-  ~LocalSink() override { state_->Detach(call_); }
+  LocalSink(std::shared_ptr<UploadState> state, UploadState::Place place, TransferSlot slot)
+      : state_(std::move(state)), place_(std::move(place)), slot_(std::move(slot)) {}
+  ~LocalSink() override { state_->Detach(place_.call); }
 
   uint64_t received() const override { return state_->received(); }
   uint64_t total() const override { return state_->total(); }
   bool complete() const override { return state_->received() == state_->total(); }
   absl::Status Write(uint64_t offset, absl::Span<const std::string_view> pieces,
                      std::optional<uint64_t> checksum) override {
-    return state_->Write(call_, offset, pieces, checksum);
+    return state_->Write(place_.call, offset, pieces, checksum);
   }
-  absl::StatusOr<TensorInfo> Finish() override { return state_->Finish(call_); }
+  absl::StatusOr<TensorInfo> Finish() override { return state_->Finish(place_.call); }
+  std::shared_ptr<Cancellation> revocation() const override { return place_.revocation; }
 
  private:
   const std::shared_ptr<UploadState> state_;
-  const uint64_t call_;
+  const UploadState::Place place_;
   const TransferSlot slot_;
 };
 
@@ -116,8 +117,20 @@ uint64_t UploadState::received() const {
   return received_;
 }
 
-absl::StatusOr<uint64_t> UploadState::Attach(const UploadStart& start, std::optional<NameTable::Gift> gift) {
-  absl::MutexLock lock(&mu_);
+absl::StatusOr<UploadState::Place> UploadState::Attach(const UploadStart& start, std::optional<NameTable::Gift> gift) {
+  std::shared_ptr<Cancellation> replaced;
+  absl::StatusOr<Place> place;
+  {
+    absl::MutexLock lock(&mu_);
+    replaced = revocation_;
+    place = TakePlace(start, std::move(gift));
+  }
+  if (place.ok() && replaced) replaced->Cancel(Replaced());
+  return place;
+}
+
+absl::StatusOr<UploadState::Place> UploadState::TakePlace(const UploadStart& start,
+                                                          std::optional<NameTable::Gift> gift) {
   TENSORD_RETURN_IF_ERROR(failure_);
   if (received_ > 0 && start.sha256 != sha256_) {
     return Error(Reason::kFieldInvalid)
@@ -149,7 +162,8 @@ absl::StatusOr<uint64_t> UploadState::Attach(const UploadStart& start, std::opti
   }
   gift_ = std::move(gift);
   attached_ = true;
-  return ++call_;
+  revocation_ = std::make_shared<Cancellation>();
+  return Place{++call_, revocation_};
 }
 
 absl::Status UploadState::Incomplete() const {
@@ -168,12 +182,22 @@ void UploadState::FailTensor(const absl::Status& cause) {
   tensor_->storage->SetFailed(WithOrigin(cause, origin), 0);
 }
 
+void UploadState::Revoke(const absl::Status& cause) {
+  std::shared_ptr<Cancellation> revocation;
+  {
+    absl::MutexLock lock(&mu_);
+    revocation = revocation_;
+  }
+  if (revocation) revocation->Cancel(cause);
+}
+
 void UploadState::Detach(uint64_t call) {
   absl::Status cause;
   {
     absl::MutexLock lock(&mu_);
     if (call != call_) return;
     attached_ = false;
+    revocation_.reset();
     // With a handle that lives the upload may be resumed.
     if (id_ != 0 && !orphan_) return;
     cause = Incomplete();
@@ -188,23 +212,34 @@ void UploadState::Abandon(const absl::Status& cause) {
     if (!GiveUp(cause)) return;
   }
   FailTensor(cause);
+  Revoke(cause);
 }
 
-void UploadState::Orphan() {
+void UploadState::Orphan(const absl::Status& cause) {
   absl::MutexLock lock(&mu_);
   orphan_ = true;
-  if (attached_) return;
-  const absl::Status cause = Incomplete();
+  // This and the handle that goes: whoever else waits for the bytes refers to the tensor or to its storage.
+  const bool wanted = gift_ || tensor_->references() > 2 || !tensor_->storage->unique();
+  if (attached_ && wanted) return;
+  const absl::Status why = attached_ ? cause : Incomplete();
+  if (!GiveUp(why)) return;
   // The session's mutex is held: who waits is told elsewhere.
-  if (GiveUp(cause)) core_->timer.Post([self = shared_from_this(), cause] { self->FailTensor(cause); });
+  core_->timer.Post([self = shared_from_this(), why] {
+    self->FailTensor(why);
+    self->Revoke(why);
+  });
+}
+
+absl::Status UploadState::Replaced() const {
+  const std::shared_ptr<Session> session = session_.lock();
+  return Error(Reason::kStreamReplaced).With("session", session ? session->id : "");
 }
 
 absl::Status UploadState::CheckCall(uint64_t call) const {
   TENSORD_RETURN_IF_ERROR(failure_);
   if (core_->closed.load()) return core_->Draining();
   if (call == call_) return absl::OkStatus();
-  const std::shared_ptr<Session> session = session_.lock();
-  return Error(Reason::kStreamReplaced).With("session", session ? session->id : "");
+  return Replaced();
 }
 
 absl::Status UploadState::CopyIn(uint64_t offset, absl::Span<const std::string_view> pieces,
@@ -376,8 +411,8 @@ absl::StatusOr<std::unique_ptr<UploadSink>> StartUpload(const std::shared_ptr<Co
     TENSORD_RETURN_IF_ERROR(TransferSlot::Check(session.get(), core->limits()));
     const Ref<Tenant> tenant = session ? session->tenant : core->MakeTenant(caller.principal, "");
     const auto state = UploadState::Make(core, session, 0, std::move(spec), tenant, absl::Now());
-    TENSORD_ASSIGN_OR_RETURN(const uint64_t call, state->Attach(start, std::move(gift)));
-    return std::make_unique<LocalSink>(state, call, TransferSlot(session));
+    TENSORD_ASSIGN_OR_RETURN(UploadState::Place place, state->Attach(start, std::move(gift)));
+    return std::make_unique<LocalSink>(state, std::move(place), TransferSlot(session));
   }
   if (!session) return Error(Reason::kSessionRequired).With("field", "start.id");
 
@@ -412,8 +447,8 @@ absl::StatusOr<std::unique_ptr<UploadSink>> StartUpload(const std::shared_ptr<Co
       session->unjoined.insert(start.id);
     }
   }
-  absl::StatusOr<uint64_t> call = state->Attach(start, std::move(gift));
-  if (!call.ok()) {
+  absl::StatusOr<UploadState::Place> place = state->Attach(start, std::move(gift));
+  if (!place.ok()) {
     if (made) {
       // As if it had never been: the same call may succeed later.
       absl::MutexLock lock(&session->mu);
@@ -424,11 +459,11 @@ absl::StatusOr<std::unique_ptr<UploadSink>> StartUpload(const std::shared_ptr<Co
         session->uploads.erase(start.id);
         session->unjoined.erase(start.id);
       }
-      state->Abandon(call.status());
+      state->Abandon(place.status());
     }
-    return call.status();
+    return place.status();
   }
-  return std::make_unique<LocalSink>(state, *call, TransferSlot(session));
+  return std::make_unique<LocalSink>(state, *std::move(place), TransferSlot(session));
 }
 
 }  // namespace tensord

@@ -25,9 +25,14 @@ class UploadState : public std::enable_shared_from_this<UploadState> {
   uint64_t id() const { return id_; }
   uint64_t total() const { return total_; }
 
-  // A call takes over: gives it the number that Write and Finish want, after making sure of memory. Errors:
-  // QUOTA_EXCEEDED, MEMORY_EXHAUSTED, FIELD_INVALID (another sha256 than the one before).
-  absl::StatusOr<uint64_t> Attach(const UploadStart& start, std::optional<NameTable::Gift> gift);
+  // What a call holds of the upload: the number that Write and Finish want, and how it learns that it lost its place.
+  struct Place {
+    uint64_t call = 0;
+    std::shared_ptr<Cancellation> revocation;
+  };
+  // A call takes over, after making sure of memory; the one before it is told. Errors: QUOTA_EXCEEDED, MEMORY_EXHAUSTED,
+  // FIELD_INVALID (another sha256 than the one before).
+  absl::StatusOr<Place> Attach(const UploadStart& start, std::optional<NameTable::Gift> gift);
   // The call with that number has gone.
   void Detach(uint64_t call);
   // True while a call is attached.
@@ -40,18 +45,23 @@ class UploadState : public std::enable_shared_from_this<UploadState> {
 
   // The session has ended: who waits for the bytes is told, the memory goes.
   void Abandon(const absl::Status& cause);
-  // The handle was freed: nobody can resume it, but a call that is attached may end it.
-  void Orphan();
+  // The handle was freed, for `cause`: nobody can resume it, but a call that is attached may end it, unless nobody else
+  // refers to the tensor. The session's mutex is held, and the handle still refers to the tensor.
+  void Orphan(const absl::Status& cause);
 
  private:
   struct Hashes;  // running SHA-256
   UploadState() = default;
   absl::Status CheckCall(uint64_t call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<Place> TakePlace(const UploadStart& start, std::optional<NameTable::Gift> gift)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Replaced() const;
   absl::Status CopyIn(uint64_t offset, absl::Span<const std::string_view> pieces, std::optional<uint64_t> checksum)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Nothing can be written any more; returns whether the tensor is to be failed, without the mutex.
   bool GiveUp(const absl::Status& cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FailTensor(const absl::Status& cause) ABSL_LOCKS_EXCLUDED(mu_);
+  void Revoke(const absl::Status& cause) ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status Incomplete() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Forgets the state in its session.
   void Leave();
@@ -75,6 +85,7 @@ class UploadState : public std::enable_shared_from_this<UploadState> {
   std::string sha256_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<Hashes> hashes_ ABSL_GUARDED_BY(mu_);
   std::optional<NameTable::Gift> gift_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<Cancellation> revocation_ ABSL_GUARDED_BY(mu_);  // of the last call that attached
 };
 
 // LocalEngine::Upload and ::Download.

@@ -98,6 +98,8 @@ void CallScope::End(const absl::Status& status) {
   services_ = nullptr;
 }
 
+void CancellableReactor::OnCancel() { cancellation_->Cancel(Error(Reason::kCancelled)); }
+
 UnaryAnswer::~UnaryAnswer() {
   if (reactor_ != nullptr) Finish(Error(Reason::kInternal).With("id", "answer-dropped"));
 }

@@ -62,6 +62,8 @@ class CallScope {
   // Why the call is refused before it begins; OK if it is not.
   const absl::Status& admission() const { return admission_; }
   const Caller& caller() const { return caller_; }
+  // How the engine learns that the client has gone.
+  void CancelledBy(std::shared_ptr<Cancellation> cancellation) { caller_.cancellation = std::move(cancellation); }
   // Logs and counts the call out. The first End counts.
   void End(const absl::Status& status);
 
@@ -74,11 +76,27 @@ class CallScope {
   absl::Status admission_;
 };
 
+// The reactor of a unary call whose work ends when its client goes away.
+class CancellableReactor final : public grpc::ServerUnaryReactor {
+ public:
+  const std::shared_ptr<Cancellation>& cancellation() const { return cancellation_; }
+  void OnCancel() override;
+  void OnDone() override { delete this; }
+
+ private:
+  const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
+};
+
 // A unary call that is answered once, now or later, by any thread.
 class UnaryAnswer {
  public:
   UnaryAnswer(Services& services, grpc::CallbackServerContext* context, std::string_view method)
       : scope_(services, *context, method, /*finite=*/true), reactor_(context->DefaultReactor()) {}
+  UnaryAnswer(Services& services, grpc::CallbackServerContext* context, std::string_view method,
+              CancellableReactor* reactor)
+      : scope_(services, *context, method, /*finite=*/true), reactor_(reactor) {
+    scope_.CancelledBy(reactor->cancellation());
+  }
   UnaryAnswer(UnaryAnswer&& other) noexcept
       : scope_(std::move(other.scope_)), reactor_(std::exchange(other.reactor_, nullptr)) {}
   UnaryAnswer& operator=(UnaryAnswer&&) = delete;
@@ -116,11 +134,11 @@ grpc::ServerUnaryReactor* AnswerNow(Services& services, grpc::CallbackServerCont
 }
 
 // As AnswerNow for `body(answer)`, which calls answer.Finish when the engine has called back. Such calls of the engine
-// wait without a thread.
+// wait without a thread, and learn through the caller that the client has gone.
 template <class Body>
 grpc::ServerUnaryReactor* AnswerLater(Services& services, grpc::CallbackServerContext* context, std::string_view method,
                                       Body body) {
-  UnaryAnswer answer(services, context, method);
+  UnaryAnswer answer(services, context, method, new CancellableReactor);
   grpc::ServerUnaryReactor* const reactor = answer.reactor();
   if (!answer.admission().ok()) {
     answer.Finish(answer.admission());

@@ -23,7 +23,9 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   DownloadReactor(Services& services, grpc::CallbackServerContext* context)
       : services_(services),
         scope_(services, *context, "Tensors/Download", /*finite=*/true),
-        link_(std::make_shared<Link<DownloadReactor>>(this)) {}
+        link_(std::make_shared<Link<DownloadReactor>>(this)) {
+    scope_.CancelledBy(cancellation_);
+  }
 
   void Start(const grpc::ByteBuffer& bytes) {
     const absl::Status status = scope_.admission().ok() ? Decode(bytes) : scope_.admission();
@@ -47,7 +49,10 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     Pump();
   }
 
-  void OnCancel() override { EndCall(Error(Reason::kCancelled)); }
+  void OnCancel() override {
+    cancellation_->Cancel(Error(Reason::kCancelled));
+    EndCall(Error(Reason::kCancelled));
+  }
   void OnDrain(const absl::Status& /*notice*/) override {}
 
   void EndCall(const absl::Status& status) override {
@@ -162,6 +167,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   Services& services_;
   CallScope scope_;
   const std::shared_ptr<Link<DownloadReactor>> link_;
+  const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
   wire::DownloadCall call_;  // constant once asked
   uint64_t chunk_bytes_ = kChunkBytes;
   absl::Status final_;  // written before Finish, read after it

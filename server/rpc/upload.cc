@@ -19,13 +19,18 @@ constexpr absl::Duration kReportTime = absl::Seconds(1);
 // meet in the fields under mutex_. A response that has not been taken by the transport is overwritten by the next: only
 // the latest counts.
 //
+// The engine may take the upload away while the client is silent: it reaches the reactor through `link_`.
+//
 // End of life: `end_` says how the call ends, Settle calls Finish once no message is being taken and no write is under
 // way, gRPC then completes what read is still open and calls OnDone. The sink goes before the client learns of the end,
 // so that its next Upload of the handle finds the place free.
 class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>, public LongCall {
  public:
   UploadReactor(Services& services, grpc::CallbackServerContext* context)
-      : services_(services), context_(context), scope_(services, *context, "Tensors/Upload", /*finite=*/true) {
+      : services_(services),
+        context_(context),
+        scope_(services, *context, "Tensors/Upload", /*finite=*/true),
+        link_(std::make_shared<Link<UploadReactor>>(this)) {
     if (!scope_.admission().ok()) {
       EndCall(scope_.admission());
       return;
@@ -69,6 +74,7 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   }
 
   void OnDone() override {
+    link_->Cut();
     services_.calls.Remove(this);
     { absl::MutexLock wait(&mutex_); }  // whoever called Finish has left
     sink_.reset();
@@ -95,6 +101,11 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
       if (sink_ != nullptr) return OutOfOrder("start", "given again", "start in the first message alone");
       TENSORD_ASSIGN_OR_RETURN(sink_, services_.engine.Upload(scope_.caller(), *start));
       checksum_ = start->checksum;
+      if (const std::shared_ptr<Cancellation> revocation = sink_->revocation()) {
+        revocation->Add([link = link_](const absl::Status& cause) {
+          link->With([&](UploadReactor& upload) { upload.EndCall(cause); });
+        });
+      }
       if (!sink_->complete()) Report(sink_->received());
       return absl::OkStatus();
     }
@@ -173,6 +184,7 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   Services& services_;
   grpc::CallbackServerContext* const context_;
   CallScope scope_;
+  const std::shared_ptr<Link<UploadReactor>> link_;
   absl::Status final_;  // written before Finish, read after it
 
   // Of the reading side.

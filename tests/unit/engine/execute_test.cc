@@ -366,5 +366,48 @@ TEST_F(ExecuteTest, ProgramsAndRequestsAreBounded) {
   EXPECT_TRUE(Run(client.caller, request).ok());
 }
 
+TEST_F(ExecuteTest, ACallerThatGoesAwayDropsWhatHasNotBegun) {
+  Client client(*engine);
+  cpu->Hold();
+  ASSERT_TRUE(client.Send({Make(Op::kOnes, 1, {2})}).ok());
+  ExecuteRequest request;
+  request.callee = AddTwice();
+  request.inputs = {Literal({1}, {1}), Literal({1}, {1})};
+  ResultRequest kept = Keep(7);
+  kept.name = "sum";
+  request.outputs = {kept};
+  Caller caller = client.caller;
+  caller.cancellation = std::make_shared<Cancellation>();
+  absl::Notification done;
+  absl::Status status;
+  engine->Execute(caller, request, [&](absl::StatusOr<ExecuteResponse> r) {
+    status = r.status();
+    done.Notify();
+  });
+  caller.cancellation->Cancel(Error(Reason::kCancelled));
+  cpu->Release();
+  done.WaitForNotification();
+  EXPECT_EQ(ReasonOf(status), Reason::kCancelled);
+  client.Settle();
+  EXPECT_EQ(cpu->runs().size(), 1u) << "the ones before it, and nothing of the call";
+  EXPECT_EQ(engine->CountAlive().handles, 1u);
+
+  request.outputs = {Show("sum")};  // ids are used once
+  // One that has gone before it is served, and one that waits for a message that never comes.
+  engine->Execute(caller, request, [&](const absl::StatusOr<ExecuteResponse>& r) { status = r.status(); });
+  client.Settle();
+  EXPECT_EQ(ReasonOf(status), Reason::kCancelled);
+  caller.cancellation = std::make_shared<Cancellation>();
+  caller.after = 1000;
+  absl::Notification waited;
+  engine->Execute(caller, request, [&](const absl::StatusOr<ExecuteResponse>& r) {
+    EXPECT_EQ(ReasonOf(r.status()), Reason::kCancelled);
+    waited.Notify();
+  });
+  EXPECT_FALSE(waited.HasBeenNotified());
+  caller.cancellation->Cancel(Error(Reason::kCancelled));
+  EXPECT_TRUE(waited.HasBeenNotified());
+}
+
 }  // namespace
 }  // namespace tensord::testing

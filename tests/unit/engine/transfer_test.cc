@@ -282,6 +282,67 @@ TEST_F(TransferTest, ASessionThatEndsTakesItsUploadsWithIt) {
   EXPECT_EQ(Meta(gone, "cause"), "closed");
 }
 
+// Why an upload's client can send no more; OK while it can.
+absl::Status Revoked(const std::unique_ptr<UploadSink>& sink) { return sink->revocation()->cause(); }
+
+TEST_F(TransferTest, AClientThatIsSilentLearnsThatItLostItsPlace) {
+  Client client(*engine);
+  auto first = engine->Upload(client.caller, UploadOf(1, Spec({4})));
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(Put(**first, 0, Bytes({1})).ok());
+  EXPECT_TRUE(Revoked(*first).ok());
+  auto second = engine->Upload(client.caller, UploadOf(1, Spec({4})));
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(ReasonOf(Revoked(*first)), Reason::kStreamReplaced);
+  EXPECT_TRUE(Revoked(*second).ok());
+  first->reset();
+  EXPECT_EQ((*second)->received(), 4u) << "the first one's end changes nothing";
+
+  ASSERT_TRUE(engine->CloseSession(client.caller).ok());
+  EXPECT_EQ(ReasonOf(Revoked(*second)), Reason::kSessionUnknown);
+}
+
+TEST_F(TransferTest, AHandleThatIsFreedEndsItsUploadUnlessSomebodyWaits) {
+  Client client(*engine);
+  auto unwanted = engine->Upload(client.caller, UploadOf(1, Spec({1 << 16})));
+  auto wanted = engine->Upload(client.caller, UploadOf(2, Spec({1})));
+  ASSERT_TRUE(unwanted.ok() && wanted.ok());
+  ASSERT_TRUE(
+      client.Send({Make(Op::kUpload, 1, {1 << 16}), Make(Op::kUpload, 2, {1}), Apply(Op::kAdd, {2, 2}, 3, {2})}).ok());
+  absl::Notification told;
+  (*unwanted)->revocation()->Add([&](const absl::Status& cause) {
+    EXPECT_EQ(ReasonOf(cause), Reason::kHandleUnknown);
+    EXPECT_EQ(Meta(cause, "state"), "freed");
+    told.Notify();
+  });
+  ASSERT_TRUE(engine->DeleteTensors(client.caller, Delete({TensorRef::Id(1)})).ok());
+  told.WaitForNotification();
+  AwaitCounts([](const auto& c) { return c.buffers == 1; });
+  EXPECT_EQ(ReasonOf(Put(**unwanted, 0, "abcd")), Reason::kHandleUnknown);
+
+  EXPECT_TRUE(Revoked(*wanted).ok()) << "3 waits for it";
+  ASSERT_TRUE(Put(**wanted, 0, Bytes({4})).ok());
+  ASSERT_TRUE((*wanted)->Finish().ok());
+  EXPECT_THAT(client.Values(3), ElementsAre(8));
+}
+
+TEST_F(TransferTest, ADownloadThatNobodyWaitsForEnds) {
+  Client client(*engine);
+  ASSERT_TRUE(client.Send({Make(Op::kUpload, 1, {4})}).ok());
+  DownloadRequest request;
+  request.tensor = TensorRef::Id(1);
+  Caller caller = client.caller;
+  caller.cancellation = std::make_shared<Cancellation>();
+  absl::Notification done;
+  engine->Download(caller, request, [&](const absl::StatusOr<std::unique_ptr<DownloadSource>>& source) {
+    EXPECT_EQ(ReasonOf(source.status()), Reason::kCancelled);
+    done.Notify();
+  });
+  EXPECT_FALSE(done.HasBeenNotified()) << "the bytes are not there";
+  caller.cancellation->Cancel(Error(Reason::kCancelled));
+  EXPECT_TRUE(done.HasBeenNotified());
+}
+
 TEST_F(TransferTest, DownloadsWaitAndHoldTheMemory) {
   Client client(*engine);
   cpu->Hold();

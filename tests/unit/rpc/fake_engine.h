@@ -51,6 +51,7 @@ class Recorded {
 
 // Keeps the bytes in memory. `kept`, shared with the test, survives the sink, as an upload that broke does.
 struct FakeUpload {
+  std::shared_ptr<Cancellation> revocation = std::make_shared<Cancellation>();
   std::string bytes;
   uint64_t total = 0;
   Checksum checksum = Checksum::kNone;
@@ -82,6 +83,7 @@ class FakeSink final : public UploadSink {
     events_.Push("finish");
     return InfoOf(20, total());
   }
+  std::shared_ptr<Cancellation> revocation() const override { return upload_->revocation; }
 
  private:
   const std::shared_ptr<FakeUpload> upload_;

@@ -158,6 +158,23 @@ TEST_F(UploadTest, AClientThatVanishesFreesThePlace) {
   ExpectNextCallWorks();
 }
 
+TEST_F(UploadTest, AClientThatIsSilentIsToldThatItLostItsPlace) {
+  Start();
+  Expect(100);
+  grpc::ClientContext context;
+  const std::unique_ptr<Call> call = tensors_->Upload(&context);
+  ASSERT_TRUE(call->Write(StartOf(100)));
+  v1::UploadResponse response;
+  ASSERT_TRUE(call->Read(&response));
+  kept_->revocation->Cancel(Error(Reason::kStreamReplaced).With("session", "s1"));
+  EXPECT_FALSE(call->Read(&response));
+  EXPECT_EQ(ReasonIn(call->Finish()), Reason::kStreamReplaced);
+  EXPECT_EQ(engine_.events.Await(1).back(), "sink gone at 0");
+  ExpectNextCallWorks();
+  // Before the call has begun to listen.
+  EXPECT_EQ(ReasonIn(Send({StartOf(100)}, /*half_close=*/false)), Reason::kStreamReplaced);
+}
+
 TEST_F(UploadTest, WrongOrderIsNamed) {
   Start();
   Expect(100);

@@ -144,6 +144,26 @@ TEST_F(UnaryTest, AnEngineThatNeverAnswersIsAnInternalErrorNotAHang) {
   ExpectNextCallWorks();
 }
 
+TEST_F(UnaryTest, TheEngineLearnsThatTheClientHasGone) {
+  Start();
+  engine_.execute = [&](ExecuteRequest, Done<ExecuteResponse> done) {
+    auto pending = std::make_shared<Done<ExecuteResponse>>(std::move(done));
+    engine_.callers.All().back().cancellation->Add([pending](const absl::Status& cause) { (*pending)(cause); });
+  };
+  grpc::ClientContext context;
+  std::thread impatient([&] {
+    engine_.callers.Await(1);
+    context.TryCancel();
+  });
+  v1::ExecuteRequest request;
+  request.set_program_id(1);
+  v1::ExecuteResponse response;
+  EXPECT_EQ(compute_->Execute(&context, request, &response).error_code(), grpc::CANCELLED);
+  impatient.join();
+  EXPECT_TRUE(server_->AwaitCalls(absl::InfiniteFuture())) << "the engine answered, and the call is over";
+  ExpectNextCallWorks();
+}
+
 TEST_F(UnaryTest, CallsThatWaitForTheStreamDoNotHoldUpOthers) {
   Start();
   absl::Notification release;
