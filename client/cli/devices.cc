@@ -121,32 +121,30 @@ void PrintDevicesJson(Context& context, const ListDevicesResponse& response) {
 
 }  // namespace
 
-void AddDeviceCommands(CLI::App& app, Context& context, Chosen& chosen) {
-  auto* devices =
-      app.add_subcommand("devices", "What devices there are, how busy and full they are, and who holds their memory");
+void AddDeviceCommands(const Command& app, Context& context) {
+  const Command devices =
+      app.Add("devices", "What devices there are, how busy and full they are, and who holds their memory");
   auto names = std::make_shared<std::vector<std::string>>();
   auto short_list = std::make_shared<bool>(false);
-  devices->add_option("DEVICE", *names, "Names, UUIDs or PCI bus ids; all without any");
-  devices->add_flag("-L,--list", *short_list, "One line a device: name, model and UUID");
-  devices->footer(
+  devices.Value("DEVICE", *names, "Names, UUIDs or PCI bus ids; all without any");
+  devices.Flag("-L,--list", *short_list, "One line a device: name, model and UUID");
+  devices.Footer(
       "Examples:\n  tensorctl devices\n  tensorctl devices cuda:0\n  tensorctl devices -L\n  tensorctl -o json "
       "devices\nWhat a device cannot tell is -.");
-  devices->callback([=, &context, &chosen] {
-    chosen.action = [=, &context]() -> absl::Status {
-      TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
-      TENSORD_ASSIGN_OR_RETURN(const ListDevicesResponse response,
-                               engine->ListDevices(context.caller(), *names, !*short_list));
-      if (context.json()) {
-        PrintDevicesJson(context, response);
-      } else if (*short_list) {
-        for (const DeviceDescription& d : response.devices) {
-          context.Print(StrCat(d.info.id.ToString(), ": ", Model(d), " (UUID: ", Or(d.info.uuid), ")\n"));
-        }
-      } else {
-        PrintTable(context, response);
+  devices.Run([=, &context]() -> absl::Status {
+    TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
+    TENSORD_ASSIGN_OR_RETURN(const ListDevicesResponse response,
+                             engine->ListDevices(context.caller(), *names, !*short_list));
+    if (context.json()) {
+      PrintDevicesJson(context, response);
+    } else if (*short_list) {
+      for (const DeviceDescription& d : response.devices) {
+        context.Print(StrCat(d.info.id.ToString(), ": ", Model(d), " (UUID: ", Or(d.info.uuid), ")\n"));
       }
-      return absl::OkStatus();
-    };
+    } else {
+      PrintTable(context, response);
+    }
+    return absl::OkStatus();
   });
 }
 

@@ -195,27 +195,25 @@ absl::Status Sessions(Context& context) {
 
 }  // namespace
 
-void AddInfoCommands(CLI::App& app, Context& context, Chosen& chosen) {
-  auto* ping = app.add_subcommand("ping", "Whether the daemon answers, and how fast");
-  ping->callback([&context, &chosen] { chosen.action = [&context] { return Ping(context); }; });
+void AddInfoCommands(const Command& app, Context& context) {
+  const Command ping = app.Add("ping", "Whether the daemon answers, and how fast");
+  ping.Run([&context] { return Ping(context); });
 
-  auto* version = app.add_subcommand("version", "Versions of client and daemon");
-  version->callback([&context, &chosen] { chosen.action = [&context] { return Version(context); }; });
+  const Command version = app.Add("version", "Versions of client and daemon");
+  version.Run([&context] { return Version(context); });
 
-  auto* explain = app.add_subcommand("explain", "What an error reason means, and what to do");
+  const Command explain = app.Add("explain", "What an error reason means, and what to do");
   auto reason = std::make_shared<std::string>();
-  explain->add_option("REASON", *reason, "As errors show it: DEVICE_MISMATCH; all without it");
-  explain->callback([=, &context, &chosen] {
-    chosen.action = [=, &context] { return reason->empty() ? ExplainAll(context) : Explain(context, *reason); };
-  });
+  explain.Value("REASON", *reason, "As errors show it: DEVICE_MISMATCH; all without it");
+  explain.Run([=, &context] { return reason->empty() ? ExplainAll(context) : Explain(context, *reason); });
 
-  auto* ops = app.add_subcommand("ops", "What can be computed");
+  const Command ops = app.Add("ops", "What can be computed");
   auto prefix = std::make_shared<std::string>();
-  ops->add_option("PREFIX", *prefix, "Only ops that begin so");
-  ops->callback([=, &context, &chosen] { chosen.action = [=, &context] { return Ops(context, *prefix); }; });
+  ops.Value("PREFIX", *prefix, "Only ops that begin so");
+  ops.Run([=, &context] { return Ops(context, *prefix); });
 
-  auto* sessions = app.add_subcommand("sessions", "Who is connected, and what they hold");
-  sessions->callback([&context, &chosen] { chosen.action = [&context] { return Sessions(context); }; });
+  const Command sessions = app.Add("sessions", "Who is connected, and what they hold");
+  sessions.Run([&context] { return Sessions(context); });
 }
 
 }  // namespace tensord::cli

@@ -160,70 +160,63 @@ absl::Status Remove(Context& context, const std::vector<std::string>& names) {
 
 }  // namespace
 
-void AddModelCommands(CLI::App& app, Context& context, Chosen& chosen) {
-  auto* model = app.add_subcommand("model", "Models: create, ls, show, forward, mv, rm");
-  model->require_subcommand(1);
-  model->fallthrough();
-  model->footer(
+void AddModelCommands(const Command& app, Context& context) {
+  const Command model = app.Add("model", "Models: create, ls, show, forward, mv, rm");
+  model.Group();
+  model.Footer(
       "Examples:\n  tensorctl model create net 'nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))' "
       "--device cuda:0 --seed 1\n"
       "  tensorctl model create net 'nn.Sequential(nn.Linear(3, 1))' --param 0.weight=W --param 0.bias=B\n"
       "  tensorctl model show net\n  tensorctl model forward net X --out Y");
 
-  auto* create = model->add_subcommand("create", "Make a model from layers");
+  const Command create = model.Add("create", "Make a model from layers");
   auto c = std::make_shared<CreateOptions>();
-  create->add_option("NAME", c->name, "Its name; what has it is replaced")->required();
-  create->add_option("LAYERS", c->layers, "'nn.Sequential(nn.Linear(3, 1))'")->required();
-  create->add_option("--device,-d", c->devices, "Where; several: a replica on each")->delimiter(',');
-  create->add_option("--param", c->parameters, "PATH=NAME: a parameter that exists as a tensor")->take_all();
-  create->add_option("--seed", c->seed, "Of the initialisation");
-  create->callback([=, &context, &chosen] { chosen.action = [=, &context] { return Create(context, *c); }; });
+  create.Value("NAME", c->name, "Its name; what has it is replaced").Required();
+  create.Value("LAYERS", c->layers, "'nn.Sequential(nn.Linear(3, 1))'").Required();
+  create.Value("--device,-d", c->devices, "Where; several: a replica on each").Separator(',');
+  create.Value("--param", c->parameters, "PATH=NAME: a parameter that exists as a tensor").Repeated();
+  create.Value("--seed", c->seed, "Of the initialisation");
+  create.Run([=, &context] { return Create(context, *c); });
 
-  auto* ls = model->add_subcommand("ls", "List models");
-  ls->callback([&context, &chosen] { chosen.action = [&context] { return List(context); }; });
+  const Command ls = model.Add("ls", "List models");
+  ls.Run([&context] { return List(context); });
 
-  auto* show = model->add_subcommand("show", "Signature, devices and parameters");
+  const Command show = model.Add("show", "Signature, devices and parameters");
   auto shown = std::make_shared<std::string>();
-  show->add_option("NAME", *shown, "Its name")->required();
-  show->callback([=, &context, &chosen] {
-    chosen.action = [=, &context]() -> absl::Status {
-      TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
-      TENSORD_ASSIGN_OR_RETURN(const ModelInfo info,
-                               engine->GetModel(context.caller(), ModelRef{0, context.Qualified(*shown)}, false));
-      PrintModel(context, info);
-      return absl::OkStatus();
-    };
+  show.Value("NAME", *shown, "Its name").Required();
+  show.Run([=, &context]() -> absl::Status {
+    TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
+    TENSORD_ASSIGN_OR_RETURN(const ModelInfo info,
+                             engine->GetModel(context.caller(), ModelRef{0, context.Qualified(*shown)}, false));
+    PrintModel(context, info);
+    return absl::OkStatus();
   });
 
-  auto* forward = model->add_subcommand("forward", "Run a model on tensors that exist");
+  const Command forward = model.Add("forward", "Run a model on tensors that exist");
   auto callee = std::make_shared<std::string>();
   auto inputs = std::make_shared<std::vector<std::string>>();
   auto output = std::make_shared<std::string>();
-  forward->add_option("NAME", *callee, "The model")->required();
-  forward->add_option("INPUT", *inputs, "Names of tensors in order, or INPUT=NAME")->required();
-  forward->add_option("--out", *output, "Name of the result; without it, it is printed");
-  forward->callback([=, &context, &chosen] {
-    chosen.action = [=, &context] { return Forward(context, *callee, *inputs, *output); };
-  });
+  forward.Value("NAME", *callee, "The model").Required();
+  forward.Value("INPUT", *inputs, "Names of tensors in order, or INPUT=NAME").Required();
+  forward.Value("--out", *output, "Name of the result; without it, it is printed");
+  forward.Run([=, &context] { return Forward(context, *callee, *inputs, *output); });
 
-  auto* mv = model->add_subcommand("mv", "Move a model, or replicate it over devices");
+  const Command mv = model.Add("mv", "Move a model, or replicate it over devices");
   auto moved = std::make_shared<std::string>();
   auto devices = std::make_shared<std::vector<std::string>>();
-  mv->add_option("NAME", *moved, "The model")->required();
-  mv->add_option("DEVICE", *devices, "Where to; several: a replica on each")->required();
-  mv->callback([=, &context, &chosen] {
-    chosen.action = [=, &context]() -> absl::Status {
-      TENSORD_ASSIGN_OR_RETURN(const ModelInfo info,
-                               UpdateModel(context, {ModelRef{0, context.Qualified(*moved)}, *devices, {}}));
-      PrintModel(context, info);
-      return absl::OkStatus();
-    };
+  mv.Value("NAME", *moved, "The model").Required();
+  mv.Value("DEVICE", *devices, "Where to; several: a replica on each").Required();
+  mv.Run([=, &context]() -> absl::Status {
+    TENSORD_ASSIGN_OR_RETURN(const ModelInfo info,
+                             UpdateModel(context, {ModelRef{0, context.Qualified(*moved)}, *devices, {}}));
+    PrintModel(context, info);
+    return absl::OkStatus();
   });
 
-  auto* rm = model->add_subcommand("rm", "Remove models");
+  const Command rm = model.Add("rm", "Remove models");
   auto names = std::make_shared<std::vector<std::string>>();
-  rm->add_option("NAME", *names, "Names")->required();
-  rm->callback([=, &context, &chosen] { chosen.action = [=, &context] { return Remove(context, *names); }; });
+  rm.Value("NAME", *names, "Names").Required();
+  rm.Run([=, &context] { return Remove(context, *names); });
 }
 
 }  // namespace tensord::cli

@@ -106,38 +106,34 @@ absl::Status RunShell(Context& context, const ShellOptions& options) {
   return Shell(context, options, evaluator, *reader).Loop();
 }
 
-void AddShellCommands(CLI::App& app, Context& context, Chosen& chosen) {
-  auto* run = app.add_subcommand("run", "Run an expression or assignments, and print values");
+void AddShellCommands(const Command& app, Context& context) {
+  const Command run = app.Add("run", "Run an expression or assignments, and print values");
   auto source = std::make_shared<std::string>();
-  run->add_option("EXPR", *source, "Statements, with ; or newlines between them; - reads standard input")->required();
-  run->footer(
+  run.Value("EXPR", *source, "Statements, with ; or newlines between them; - reads standard input").Required();
+  run.Footer(
       "Examples:\n  tensorctl run 'X = rand(2, 3, device=\"cuda:0\")'\n  tensorctl run 'X.sum(axis=0)'\n  tensorctl -o "
       "json run 'X @ X.T'\n"
       "Names are those of the workspace; an assignment makes one. The language: tensorctl tutorial.");
-  run->callback([=, &context, &chosen] {
-    chosen.action = [=, &context]() -> absl::Status {
-      std::string text = *source;
-      if (text == "-") text.assign(std::istreambuf_iterator<char>(std::cin), {});
-      TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
-      expr::Evaluator evaluator(*engine, OptionsOf(context));
-      evaluator.SetOutput([&context](std::string_view shown) { context.Print(shown); });
-      return evaluator.Run(text);
-    };
+  run.Run([=, &context]() -> absl::Status {
+    std::string text = *source;
+    if (text == "-") text.assign(std::istreambuf_iterator<char>(std::cin), {});
+    TENSORD_ASSIGN_OR_RETURN(Engine * engine, context.engine());
+    expr::Evaluator evaluator(*engine, OptionsOf(context));
+    evaluator.SetOutput([&context](std::string_view shown) { context.Print(shown); });
+    return evaluator.Run(text);
   });
 
-  auto* shell = app.add_subcommand("shell", "A session: lines from the terminal, or from standard input");
+  const Command shell = app.Add("shell", "A session: lines from the terminal, or from standard input");
   auto options = std::make_shared<ShellOptions>();
-  shell->add_flag("--strict", options->strict, "End with an exit code where a line failed");
-  shell->add_flag("--echo", options->echo, "Print each line before its answer");
-  shell->footer(std::string(kTutorial));
-  shell->callback([=, &context, &chosen] { chosen.action = [=, &context] { return RunShell(context, *options); }; });
+  shell.Flag("--strict", options->strict, "End with an exit code where a line failed");
+  shell.Flag("--echo", options->echo, "Print each line before its answer");
+  shell.Footer(kTutorial);
+  shell.Run([=, &context] { return RunShell(context, *options); });
 
-  auto* tutorial = app.add_subcommand("tutorial", "Show the tutorial");
-  tutorial->callback([&context, &chosen] {
-    chosen.action = [&context] {
-      context.Print(kTutorial);
-      return absl::OkStatus();
-    };
+  const Command tutorial = app.Add("tutorial", "Show the tutorial");
+  tutorial.Run([&context] {
+    context.Print(kTutorial);
+    return absl::OkStatus();
   });
 }
 

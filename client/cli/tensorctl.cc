@@ -1,14 +1,12 @@
 #include <array>
 #include <ostream>
 #include <string_view>
-#include <vector>
 
 #include "client/cli/commands.h"
 #include "client/cli/format.h"
 #include "client/cli/json.h"
 #include "client/cli/texts.h"
 #include "kernels/core/error.h"
-#include "kernels/core/nearest.h"
 
 namespace tensord::cli {
 namespace {
@@ -23,36 +21,6 @@ bool WantsJson(int argc, const char* const* argv) {
   return false;
 }
 
-// The first word that should name a command and does not, and the nearest that do; empty where there is none.
-std::string UnknownCommand(const CLI::App& app, int argc, const char* const* argv) {
-  const CLI::App* at = &app;
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word.starts_with('-')) {
-      // A global option whose value is the next word.
-      for (const std::string_view option : {"-s", "--server", "-w", "--workspace", "-o", "--output"}) {
-        if (word == option) ++i;
-      }
-      continue;
-    }
-    const std::vector<const CLI::App*> commands = at->get_subcommands([](const CLI::App*) { return true; });
-    if (commands.empty()) return "";
-    std::vector<std::string> names;
-    const CLI::App* next = nullptr;
-    for (const CLI::App* command : commands) {
-      names.push_back(command->get_name());
-      if (names.back() == word) next = command;
-    }
-    if (next == nullptr) {
-      const std::string nearest = NearestNames(word, std::vector<std::string_view>(names.begin(), names.end()));
-      return StrCat("no command is called ", at == &app ? "" : at->get_name() + " ", word,
-                    nearest.empty() ? "" : "; nearest: ", nearest);
-    }
-    at = next;
-  }
-  return "";
-}
-
 int Usage(Context& context, bool json, const std::string& message) {
   if (json) {
     JsonObject error;
@@ -65,41 +33,26 @@ int Usage(Context& context, bool json, const std::string& message) {
   return kExitUsage;
 }
 
-}  // namespace
-
-namespace {
-
 int RunCommand(int argc, const char* const* argv, Context& context) {
-  CLI::App app(std::string(kAbout), "tensorctl");
-  app.footer(std::string(kExamples));
-  app.require_subcommand(1);
-  app.fallthrough();
-  app.add_option("-s,--server", context.server, "Where the daemon listens: HOST:PORT or unix:/path")
-      ->envname("TENSORD_SERVER");
-  app.add_option("-w,--workspace", context.workspace, "Workspace of names")->envname("TENSORD_WORKSPACE");
-  app.add_option("-o,--output", context.output, "table or json")
-      ->check(CLI::IsMember({"table", "json"}))
-      ->option_text("FORMAT");
-  Chosen chosen;
-  AddDeviceCommands(app, context, chosen);
-  AddTensorCommands(app, context, chosen);
-  AddTransferCommands(app, context, chosen);
-  AddModelCommands(app, context, chosen);
-  AddShellCommands(app, context, chosen);
-  AddInfoCommands(app, context, chosen);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    context.Print(app.help());
+  CommandLine line(kAbout, "tensorctl", kExamples);
+  const Command app = line.root();
+  app.Value("-s,--server", context.server, "Where the daemon listens: HOST:PORT or unix:/path")
+      .Environment("TENSORD_SERVER");
+  app.Value("-w,--workspace", context.workspace, "Workspace of names").Environment("TENSORD_WORKSPACE");
+  app.Value("-o,--output", context.output, "table or json").OneOf({"table", "json"}, "FORMAT");
+  AddDeviceCommands(app, context);
+  AddTensorCommands(app, context);
+  AddTransferCommands(app, context);
+  AddModelCommands(app, context);
+  AddShellCommands(app, context);
+  AddInfoCommands(app, context);
+  const CommandLine::Parsed parsed = line.Parse(argc, argv);
+  if (!parsed.error.empty()) return Usage(context, WantsJson(argc, argv), parsed.error);
+  if (!parsed.action) {
+    context.Print(parsed.help);
     return 0;
-  } catch (const CLI::CallForAllHelp& help) {
-    context.Print(app.help("", CLI::AppFormatMode::All));
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    const std::string unknown = UnknownCommand(app, argc, argv);
-    return Usage(context, WantsJson(argc, argv), unknown.empty() ? error.what() : unknown);
   }
-  const absl::Status status = chosen.action();
+  const absl::Status status = parsed.action();
   if (status.ok()) return 0;
   context.out().flush();
   context.err() << (context.json() ? ErrorJson(status) + "\n" : ErrorText(status));

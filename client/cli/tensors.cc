@@ -270,68 +270,63 @@ absl::Status Cat(Context& context, const CatOptions& options) {
 
 }  // namespace
 
-void AddTensorCommands(CLI::App& app, Context& context, Chosen& chosen) {
-  auto* create = app.add_subcommand("create", "Make a tensor on a device");
+void AddTensorCommands(const Command& app, Context& context) {
+  const Command create = app.Add("create", "Make a tensor on a device");
   auto c = std::make_shared<CreateOptions>();
-  create->add_option("NAME", c->name, "Its name")->required();
-  create->add_option("--shape", c->shape, "Sizes: 2,3; () for a single number")->required();
-  create->add_option("--dtype", c->dtype, "Element type")->capture_default_str();
-  create->add_option("--device,-d", c->device, "Where: cpu, cuda:0")->capture_default_str();
-  create->add_option("--fill", c->fill, "A number, zeros, ones, rand, randn or eye")->capture_default_str();
-  create->add_option("--seed", c->seed, "Of rand and randn");
-  create->footer(
+  create.Value("NAME", c->name, "Its name").Required();
+  create.Value("--shape", c->shape, "Sizes: 2,3; () for a single number").Required();
+  create.Value("--dtype", c->dtype, "Element type").ShowDefault();
+  create.Value("--device,-d", c->device, "Where: cpu, cuda:0").ShowDefault();
+  create.Value("--fill", c->fill, "A number, zeros, ones, rand, randn or eye").ShowDefault();
+  create.Value("--seed", c->seed, "Of rand and randn");
+  create.Footer(
       "Examples:\n  tensorctl create X --shape 2,3\n  tensorctl create X --shape 1024,1024 --device cuda:0 --fill rand "
       "--seed 7\n  tensorctl create mask --shape 8 --dtype bool --fill true");
-  create->callback([=, &context, &chosen] { chosen.action = [=, &context] { return Create(context, *c); }; });
+  create.Run([=, &context] { return Create(context, *c); });
 
-  auto* cat = app.add_subcommand("cat", "Print tensors as PyTorch prints them");
+  const Command cat = app.Add("cat", "Print tensors as PyTorch prints them");
   auto a = std::make_shared<CatOptions>();
-  cat->add_option("NAME", a->names, "Names")->required();
-  cat->add_option("--precision", a->precision, "Digits after the point")
-      ->check(CLI::Range(0, 17))
-      ->capture_default_str();
-  cat->add_flag("--full", a->full, "All elements of large tensors, too");
-  cat->footer(
+  cat.Value("NAME", a->names, "Names").Required();
+  cat.Value("--precision", a->precision, "Digits after the point").Between(0, 17).ShowDefault();
+  cat.Flag("--full", a->full, "All elements of large tensors, too");
+  cat.Footer(
       "Examples:\n  tensorctl cat X\n  tensorctl cat --precision 9 X\n  tensorctl -o json cat X      every digit");
-  cat->callback([=, &context, &chosen] { chosen.action = [=, &context] { return Cat(context, *a); }; });
+  cat.Run([=, &context] { return Cat(context, *a); });
 
-  auto* ls = app.add_subcommand("ls", "List the names of the workspace");
+  const Command ls = app.Add("ls", "List the names of the workspace");
   auto prefix = std::make_shared<std::string>();
   auto details = std::make_shared<bool>(false);
-  ls->add_option("PREFIX", *prefix, "Only names that begin so");
-  ls->add_flag("-l,--long", *details, "Kind, dtype, shape, device, size, state");
-  ls->callback([=, &context, &chosen] { chosen.action = [=, &context] { return List(context, *prefix, *details); }; });
+  ls.Value("PREFIX", *prefix, "Only names that begin so");
+  ls.Flag("-l,--long", *details, "Kind, dtype, shape, device, size, state");
+  ls.Run([=, &context] { return List(context, *prefix, *details); });
 
-  auto* mv = app.add_subcommand("mv", "Move a tensor or model to another device");
+  const Command mv = app.Add("mv", "Move a tensor or model to another device");
   auto name = std::make_shared<std::string>();
   auto device = std::make_shared<std::string>();
-  mv->add_option("NAME", *name, "Its name")->required();
-  mv->add_option("DEVICE", *device, "Where to: cpu, cuda:0")->required();
-  mv->footer("Example:\n  tensorctl mv X cuda:0\nWhere it is there already, nothing is copied.");
-  mv->callback([=, &context, &chosen] { chosen.action = [=, &context] { return MoveAny(context, *name, *device); }; });
+  mv.Value("NAME", *name, "Its name").Required();
+  mv.Value("DEVICE", *device, "Where to: cpu, cuda:0").Required();
+  mv.Footer("Example:\n  tensorctl mv X cuda:0\nWhere it is there already, nothing is copied.");
+  mv.Run([=, &context] { return MoveAny(context, *name, *device); });
 
-  auto* cp = app.add_subcommand("cp", "Copy a tensor to a new name, and perhaps another device");
+  const Command cp = app.Add("cp", "Copy a tensor to a new name, and perhaps another device");
   auto from = std::make_shared<std::string>();
   auto to = std::make_shared<std::string>();
   auto target = std::make_shared<std::string>();
-  cp->add_option("NAME", *from, "What to copy")->required();
-  cp->add_option("NEW", *to, "The copy's name")->required();
-  cp->add_option("--device,-d", *target, "Where to; where it is without this");
-  cp->callback(
-      [=, &context, &chosen] { chosen.action = [=, &context] { return Copy(context, *from, *to, *target); }; });
+  cp.Value("NAME", *from, "What to copy").Required();
+  cp.Value("NEW", *to, "The copy's name").Required();
+  cp.Value("--device,-d", *target, "Where to; where it is without this");
+  cp.Run([=, &context] { return Copy(context, *from, *to, *target); });
 
-  auto* rm = app.add_subcommand("rm", "Remove names; memory goes when its last holder goes");
+  const Command rm = app.Add("rm", "Remove names; memory goes when its last holder goes");
   auto names = std::make_shared<std::vector<std::string>>();
   auto all = std::make_shared<bool>(false);
   auto force = std::make_shared<bool>(false);
-  auto* which = rm->add_option("NAME", *names, "Names of tensors or models");
-  auto* everything = rm->add_flag("--all", *all, "Everything in the workspace");
-  rm->add_flag("-f,--force", *force, "A name that is not there is no error");
-  which->excludes(everything);
-  rm->callback([=, &context, &chosen] {
-    if (names->empty() && !*all) throw CLI::RequiredError("NAME or --all");
-    chosen.action = [=, &context] { return Remove(context, *names, *all, *force); };
-  });
+  Option which = rm.Value("NAME", *names, "Names of tensors or models");
+  const Option everything = rm.Flag("--all", *all, "Everything in the workspace");
+  rm.Flag("-f,--force", *force, "A name that is not there is no error");
+  which.Excludes(everything);
+  rm.Run([=, &context] { return Remove(context, *names, *all, *force); },
+         [=] { return names->empty() && !*all ? "NAME or --all" : ""; });
 }
 
 }  // namespace tensord::cli

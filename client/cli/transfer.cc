@@ -176,31 +176,31 @@ absl::Status Get(Context& context, const std::string& name, const std::string& f
 
 }  // namespace
 
-void AddTransferCommands(CLI::App& app, Context& context, Chosen& chosen) {
-  auto* put = app.add_subcommand("put", "Upload a file as a tensor");
+void AddTransferCommands(const Command& app, Context& context) {
+  const Command put = app.Add("put", "Upload a file as a tensor");
   auto p = std::make_shared<PutOptions>();
-  put->add_option("FILE", p->file, "A .npy file, a file of raw bytes, or - for standard input")->required();
-  put->add_option("NAME", p->name, "The tensor's name; what has it is replaced")->required();
-  put->add_option("--device,-d", p->device, "Where to: cpu, cuda:0")->capture_default_str();
-  put->add_option("--dtype", p->dtype, "Of raw bytes; float32 without it");
-  put->add_option("--shape", p->shape, "Of raw bytes: 2,3");
-  put->add_flag("--raw", p->raw, "Raw bytes, whatever the file is called");
-  put->add_option("--ttl", p->ttl, "How long the name lasts: 90s, 12h");
-  put->add_flag("-n,--no-clobber", p->no_clobber, "Refuse where the name exists");
-  put->footer(
+  put.Value("FILE", p->file, "A .npy file, a file of raw bytes, or - for standard input").Required();
+  put.Value("NAME", p->name, "The tensor's name; what has it is replaced").Required();
+  put.Value("--device,-d", p->device, "Where to: cpu, cuda:0").ShowDefault();
+  put.Value("--dtype", p->dtype, "Of raw bytes; float32 without it");
+  put.Value("--shape", p->shape, "Of raw bytes: 2,3");
+  put.Flag("--raw", p->raw, "Raw bytes, whatever the file is called");
+  put.Value("--ttl", p->ttl, "How long the name lasts: 90s, 12h");
+  put.Flag("-n,--no-clobber", p->no_clobber, "Refuse where the name exists");
+  put.Footer(
       "Examples:\n  tensorctl put weights.npy W --device cuda:0\n  tensorctl put image.bin I --dtype uint8 --shape "
       "224,224,3\n  zcat x.npy.gz | tensorctl put - X");
-  put->callback([=, &context, &chosen] { chosen.action = [=, &context] { return Put(context, *p); }; });
+  put.Run([=, &context] { return Put(context, *p); });
 
-  auto* get = app.add_subcommand("get", "Bring a tensor home into a file");
+  const Command get = app.Add("get", "Bring a tensor home into a file");
   auto name = std::make_shared<std::string>();
   auto file = std::make_shared<std::string>();
   auto raw = std::make_shared<bool>(false);
-  get->add_option("NAME", *name, "Its name")->required();
-  get->add_option("FILE", *file, ".npy by its ending, else raw little-endian bytes; - is standard output")->required();
-  get->add_flag("--raw", *raw, "Raw bytes, whatever the file is called");
-  get->footer("Examples:\n  tensorctl get W weights.npy\n  tensorctl get W - | sha256sum");
-  get->callback([=, &context, &chosen] { chosen.action = [=, &context] { return Get(context, *name, *file, *raw); }; });
+  get.Value("NAME", *name, "Its name").Required();
+  get.Value("FILE", *file, ".npy by its ending, else raw little-endian bytes; - is standard output").Required();
+  get.Flag("--raw", *raw, "Raw bytes, whatever the file is called");
+  get.Footer("Examples:\n  tensorctl get W weights.npy\n  tensorctl get W - | sha256sum");
+  get.Run([=, &context] { return Get(context, *name, *file, *raw); });
 }
 
 }  // namespace tensord::cli
