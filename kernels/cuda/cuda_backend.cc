@@ -102,7 +102,8 @@ class CudaBackend final : public Backend {
   // `compute` and `total` are of a device that has its context.
   CudaBackend(const CudaOptions& options, const DeviceTraits& traits, std::unique_ptr<Runtime> runtime,
               cudaStream_t compute, size_t total)
-      : traits_(traits),
+      : driver_(options.driver),
+        traits_(traits),
         runtime_(std::move(runtime)),
         compute_(compute),
         memory_(*runtime_, compute, total),
@@ -118,10 +119,11 @@ class CudaBackend final : public Backend {
 
   ~CudaBackend() override {
     Live().Remove(this);
-    if (runtime_->Enter().ok()) {
+    runtime_->Enter().IgnoreError();
+    if (!runtime_->lost()) {
       runtime_->Check(cudaStreamSynchronize(compute_), "cudaStreamSynchronize").IgnoreError();
     }
-    if (!runtime_->Enter().ok()) {
+    if (runtime_->lost()) {
       // Nothing of a lost device is given back: its driver may hang or crash, and the process is to end anyway.
       blas_.release();  // NOLINT(bugprone-unused-return-value)
       return;
@@ -225,6 +227,7 @@ class CudaBackend final : public Backend {
     return absl::OkStatus();
   }
 
+  const std::shared_ptr<void> driver_;  // goes last
   const DeviceTraits traits_;
   const std::unique_ptr<Runtime> runtime_;
   const cudaStream_t compute_;

@@ -46,6 +46,7 @@ struct CudaOptions {
   bool allow_tf32 = false;      // float32 products may use tensor cores: faster, 10 bits of mantissa
   bool emulated = false;
   Nvml* nvml = nullptr;                        // SharedNvml() where null; outlives the backend
+  std::shared_ptr<void> driver;                // what the device stands on; let go after the backend's last call
   absl::Duration patience = absl::Seconds(1);  // with NVML
 };
 

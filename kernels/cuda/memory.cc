@@ -35,11 +35,13 @@ absl::StatusOr<void*> DeviceMemory::Allocate(size_t bytes, StreamId /*stream*/) 
 }
 
 void DeviceMemory::Deallocate(void* block, size_t bytes, StreamId /*stream*/) {
-  // cudaFree waits for the device in practice, but only this is promised.
-  if (runtime_.Enter().ok() &&
-      runtime_.Check(cudaStreamSynchronize(compute_), "cudaStreamSynchronize before cudaFree").ok()) {
-    runtime_.Check(cudaFree(block), "cudaFree").IgnoreError();
+  // cudaFree waits for the device in practice, but only this is promised. A call that fails without taking the device
+  // along keeps nobody from the next.
+  runtime_.Enter().IgnoreError();
+  if (!runtime_.lost()) {
+    runtime_.Check(cudaStreamSynchronize(compute_), "cudaStreamSynchronize before cudaFree").IgnoreError();
   }
+  if (!runtime_.lost()) runtime_.Check(cudaFree(block), "cudaFree").IgnoreError();
   absl::MutexLock lock(&mutex_);
   used_ -= bytes;
 }

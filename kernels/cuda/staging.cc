@@ -35,7 +35,8 @@ class Staging::Loan {
 };
 
 Staging::~Staging() {
-  if (!runtime_.Enter().ok()) return;  // what a lost device holds goes with the process
+  runtime_.Enter().IgnoreError();
+  if (runtime_.lost()) return;  // what a lost device holds goes with the process
   absl::MutexLock lock(&mutex_);
   for (const std::unique_ptr<Lane>& lane : lanes_) {
     for (const Lane::Chunk& chunk : lane->chunks) {

@@ -23,6 +23,7 @@ NvmlControls controls;    // guarded by mutex
 uint64_t generation = 0;  // guarded by mutex: counts SetNvml and ReleaseNvml
 int hanging = 0;          // guarded by mutex: calls that hang now
 int sessions = 0;         // guarded by mutex
+int shutdowns = 0;        // guarded by mutex
 
 // Every call passes here: it may hang, and it may have a result already.
 std::optional<Return> Enter(const char* function, bool needs_session = true) {
@@ -124,6 +125,11 @@ int NvmlSessions() {
   return sessions;
 }
 
+int NvmlShutdowns() {
+  const std::lock_guard lock(mutex);
+  return shutdowns;
+}
+
 }  // namespace tensord::emulated
 
 using namespace tensord::cuda::nvml;  // NOLINT(google-build-using-namespace)
@@ -145,6 +151,7 @@ Return nvmlShutdown() {
   TENSORD_ENTER();
   const std::lock_guard lock(fake::mutex);
   --fake::sessions;
+  ++fake::shutdowns;
   return kSuccess;
 }
 

@@ -43,10 +43,11 @@ struct NvmlControls {
 void SetNvml(const NvmlControls& controls);
 // Lets a hanging call return.
 void ReleaseNvml();
-// Whether a call hangs now; waits for it to come where `wait` says so.
+// Waits until a call hangs.
 void AwaitNvmlHang();
 
-// Successful nvmlInit_v2 less nvmlShutdown.
+// Successful nvmlInit_v2 less nvmlShutdown, and nvmlShutdown alone.
 int NvmlSessions();
+int NvmlShutdowns();
 
 }  // namespace tensord::emulated
