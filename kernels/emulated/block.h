@@ -129,6 +129,7 @@ class Executor {
   SharedMemory shared_;
   std::vector<Fiber> stacks_;  // unused ones
   size_t stacks_made_ = 0;
+  Random stack_random_;  // its own: which stacks there are must not change the order of threads
 
   // Flat launches: thread indices in the orders they run in.
   std::vector<uint3> orders_;

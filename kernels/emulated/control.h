@@ -37,9 +37,11 @@ struct Options {
   Mode mode = Mode::kEager;
   Order order = Order::kAscending;  // of blocks and threads
   uint64_t seed = 1;                // of lazy mode and random order
-  // An own mapping for each allocation, up against a page that nobody may touch; freed addresses stay dead. For tests: a
-  // page at least and four system calls an allocation.
+  // An own mapping for each allocation, up against a page that nobody may touch; freed addresses stay dead; host code that
+  // touches device memory faults. For tests: a page at least and some system calls an allocation and an operation.
   bool guard_pages = false;
+  // Threads of flat launches are fibers, too, so that ThreadSanitizer tells them apart. Slow.
+  bool flat_on_fibers = false;
   bool fill_fresh = true;     // fresh memory is 0xFF, a NaN in every floating type
   bool print_reports = true;  // what kernels do wrong goes to stderr, too
   // What every call answers, as where there is no driver (35), no device (100) or a driver that does not fit (803).
@@ -90,8 +92,7 @@ std::string LastReport();
 // Runs `work` in stream order with device memory accessible: how the fakes of libraries do their work.
 cudaError_t Enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
 
-// Where device memory is closed to host code (guard_pages on a CPU with protection keys) this opens it to the calling
-// thread while it lives.
+// Where device memory is closed to host code (guard_pages) this opens it while it lives.
 class DeviceAccess {
  public:
   DeviceAccess();

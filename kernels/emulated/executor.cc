@@ -54,7 +54,7 @@ GridResult Executor::Run(const GridLaunch& launch) {
   if (__tsan_get_current_fiber != nullptr) main_.tsan = __tsan_get_current_fiber();
   Release(&start_word_);
   in_kernel_ = true;
-  if (launch.flat) {
+  if (launch.flat && !launch.fibers) {
     RunFlat();
   } else {
     RunOnFibers();
@@ -205,7 +205,7 @@ void Executor::GiveStack(Thread& thread) {
     ++stacks_made_;
     return;
   }
-  if (UnderTsan()) std::swap(stacks_[random_.Below(stacks_.size())], stacks_.back());
+  if (UnderTsan()) std::swap(stacks_[stack_random_.Below(stacks_.size())], stacks_.back());
   thread.fiber = stacks_.back();
   stacks_.pop_back();
 }

@@ -24,7 +24,8 @@ struct GridLaunch {
   dim3 block;
   size_t shared_bytes = 0;
   void* const* arguments = nullptr;
-  bool flat = false;
+  bool flat = false;                // its threads may not wait for one another
+  bool fibers = false;              // a flat launch runs on fibers all the same
   Order order = Order::kAscending;  // of blocks, and of the threads of a block
   uint64_t seed = 1;                // of random order and pre-emption
 };

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 #include "kernels/emulated/control.h"
 #include "kernels/emulated/sanitizers.h"
@@ -19,11 +20,51 @@ size_t PageBytes() {
   return bytes;
 }
 
+// -1: this CPU has no protection keys.
+int ProtectionKey() {
+  static const int key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+  return key;
+}
+
+// What mprotect opens and closes. Its mutex is the innermost of all.
+struct Seals {
+  std::mutex mutex;
+  int openers = 0;
+  std::map<char*, size_t> ranges;
+};
+Seals& AllSeals() {
+  static Seals* const seals = new Seals;  // never destroyed: host threads may outlive main
+  return *seals;
+}
+
+void Protect(const Seals& seals, int protection) {
+  for (const auto& [data, bytes] : seals.ranges) mprotect(data, bytes, protection);
+}
+
+thread_local int access_depth = 0;
+
 }  // namespace
 
-int ProtectionKey() {
-  static const int key = UnderTsan() ? -1 : pkey_alloc(0, PKEY_DISABLE_ACCESS);
-  return key;
+void OpenDeviceMemory() {
+  if (access_depth++ != 0) return;
+  if (ProtectionKey() >= 0) {
+    pkey_set(ProtectionKey(), 0);
+    return;
+  }
+  Seals& seals = AllSeals();
+  const std::lock_guard<std::mutex> lock(seals.mutex);
+  if (seals.openers++ == 0) Protect(seals, PROT_READ | PROT_WRITE);
+}
+
+void CloseDeviceMemory() {
+  if (--access_depth != 0) return;
+  if (ProtectionKey() >= 0) {
+    pkey_set(ProtectionKey(), PKEY_DISABLE_ACCESS);
+    return;
+  }
+  Seals& seals = AllSeals();
+  const std::lock_guard<std::mutex> lock(seals.mutex);
+  if (--seals.openers == 0) Protect(seals, PROT_NONE);
 }
 
 // [guard page][… slack, data][guard page]: the data ends at the second guard but for its alignment.
@@ -36,10 +77,22 @@ bool MemoryTable::Map(Allocation& allocation) {
   allocation.mapping = static_cast<char*>(mapping);
   allocation.mapped = pages + 2 * page;
   char* usable = allocation.mapping + page;
-  const int key = allocation.device >= 0 ? ProtectionKey() : -1;
-  const int failed = key >= 0 ? pkey_mprotect(usable, pages, PROT_READ | PROT_WRITE, key)
-                              : mprotect(usable, pages, PROT_READ | PROT_WRITE);
+  const bool closed = allocation.device >= 0;
+  int failed = 0;
+  if (closed && ProtectionKey() >= 0) {
+    failed = pkey_mprotect(usable, pages, PROT_READ | PROT_WRITE, ProtectionKey());
+  } else if (closed) {
+    Seals& seals = AllSeals();
+    const std::lock_guard<std::mutex> lock(seals.mutex);
+    if (seals.openers != 0) failed = mprotect(usable, pages, PROT_READ | PROT_WRITE);
+    seals.ranges[usable] = pages;
+  } else {
+    failed = mprotect(usable, pages, PROT_READ | PROT_WRITE);
+  }
   if (failed != 0) {
+    Seals& seals = AllSeals();
+    const std::lock_guard<std::mutex> lock(seals.mutex);
+    seals.ranges.erase(usable);
     munmap(mapping, allocation.mapped);
     return false;
   }
@@ -89,6 +142,11 @@ void MemoryTable::Release(Allocation& allocation) {
   }
   // The addresses stay taken and dead: whoever uses them faults. The pages behind them go back.
   Unpoison(allocation.mapping, allocation.mapped);
+  {
+    Seals& seals = AllSeals();
+    const std::lock_guard<std::mutex> lock(seals.mutex);
+    seals.ranges.erase(allocation.mapping + PageBytes());
+  }
   mmap(allocation.mapping, allocation.mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
        0);
 }

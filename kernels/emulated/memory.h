@@ -47,7 +47,9 @@ class MemoryTable {
   std::map<const char*, Allocation> allocations_;  // by address
 };
 
-// Closes device memory to host code, where the CPU can (protection keys); -1 where it cannot.
-int ProtectionKey();
+// Guarded device memory is closed to host code: by a protection key where the CPU has them, which opens it to one thread
+// alone; elsewhere by mprotect, which opens it to the process. Any thread; calls nest.
+void OpenDeviceMemory();
+void CloseDeviceMemory();
 
 }  // namespace tensord::emulated

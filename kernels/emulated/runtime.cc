@@ -1,7 +1,5 @@
 #include "kernels/emulated/runtime.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <thread>
@@ -20,7 +18,6 @@ struct PerThread {
 };
 thread_local PerThread per_thread;
 thread_local bool in_host_function = false;
-thread_local int access_depth = 0;
 uint64_t generation = 1;  // guarded by the runtime's mutex
 
 PerThread& Mine() {
@@ -296,11 +293,7 @@ cudaError_t PeekLastError() { return Mine().last_error; }
 bool InHostFunction() { return in_host_function; }
 void SetInHostFunction(bool inside) { in_host_function = inside; }
 
-DeviceAccess::DeviceAccess() {
-  if (ProtectionKey() >= 0 && access_depth++ == 0) pkey_set(ProtectionKey(), 0);
-}
-DeviceAccess::~DeviceAccess() {
-  if (ProtectionKey() >= 0 && --access_depth == 0) pkey_set(ProtectionKey(), PKEY_DISABLE_ACCESS);
-}
+DeviceAccess::DeviceAccess() { OpenDeviceMemory(); }
+DeviceAccess::~DeviceAccess() { CloseDeviceMemory(); }
 
 }  // namespace tensord::emulated

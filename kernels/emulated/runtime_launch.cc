@@ -65,8 +65,10 @@ cudaError_t LaunchIn(Runtime& runtime, Lock& lock, const Kernel& kernel, dim3 gr
   launch.block = block;
   launch.shared_bytes = shared_bytes;
   launch.flat = flat;
+  launch.fibers = runtime.options.flat_on_fibers;
   launch.order = runtime.options.order;
-  launch.seed = runtime.options.seed * 0x9E3779B97F4A7C15ULL + ++runtime.launches;
+  // Far apart for neighbouring seeds and launches.
+  launch.seed = Random(Random(runtime.options.seed).Next() + ++runtime.launches).Next();
   return runtime.Push(lock, target, [&runtime, launch, packed = Pack(kernel, arguments)] {
     GridLaunch run = launch;
     run.arguments = packed->pointers.data();

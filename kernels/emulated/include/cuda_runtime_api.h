@@ -3,7 +3,7 @@
 // header on the include path of host code; nvcc never sees it.
 //
 // Only what is declared here may be used. A new function is one line in cuda_functions.inc and its definition in the
-// fake; where a toolkit is installed, check_declarations.cc compares every line with it at compile time.
+// fake; where a toolkit is installed, checks/declarations.cc compares every line with it at compile time.
 //
 //   void* data = nullptr;
 //   if (cudaError_t e = cudaMalloc(&data, 4096); e != cudaSuccess) return cudaGetErrorString(e);
