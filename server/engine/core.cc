@@ -49,7 +49,7 @@ Core::Core(std::vector<EngineDevice> parts, EngineOptions options_)
       incarnation(RandomNumber()),
       start_time(absl::Now()),
       accounts(parts.size()),
-      devices(std::move(parts), accounts),
+      devices(std::move(parts), accounts, [this](Device& device) { DeviceLost(device); }),
       names(accounts, options.limits.max_name_bytes),
       sessions(incarnation),
       generator(RandomNumber()) {
@@ -57,7 +57,10 @@ Core::Core(std::vector<EngineDevice> parts, EngineOptions options_)
   upload_limit = static_cast<uint64_t>(std::max<int64_t>(stats.total, 0)) / 2;
 }
 
-Core::~Core() { timer.Stop(); }
+Core::~Core() {
+  timer.Stop();
+  JoinLossCalls();
+}
 
 absl::Status Core::Draining() const {
   return Error(Reason::kDraining).With("grace", absl::FormatDuration(absl::Milliseconds(drain_grace_ms.load())));
@@ -300,7 +303,7 @@ TensorInfo Core::Info(const Tensor& tensor, uint64_t id) const {
       info.state = TensorState::kPending;
       break;
     case Storage::State::kReady:
-      info.state = TensorState::kReady;
+      info.state = tensor.storage->offloaded() ? TensorState::kOffloaded : TensorState::kReady;
       break;
     case Storage::State::kFailed:
       info.state = TensorState::kFailed;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -73,6 +74,12 @@ struct Core : public std::enable_shared_from_this<Core> {
   // A lease or a TTL may end sooner than the next sweep.
   void SweepBy(absl::Time when);
 
+  // A device is lost: lets go of what waits for it, ends its uploads, tells streams and the daemon. Any thread, any
+  // locks.
+  void DeviceLost(Device& device);
+  // Waits for calls of EngineOptions::on_device_loss.
+  void JoinLossCalls();
+
   // Workspace of unqualified names.
   std::string WorkspaceOf(const Session* session) const { return session ? session->workspace : "default"; }
 
@@ -97,6 +104,8 @@ struct Core : public std::enable_shared_from_this<Core> {
  private:
   absl::Mutex principals_mu_;
   absl::flat_hash_map<std::string, std::shared_ptr<Principal>> principals_ ABSL_GUARDED_BY(principals_mu_);
+  absl::Mutex loss_mu_;
+  std::vector<std::thread> loss_calls_ ABSL_GUARDED_BY(loss_mu_);
   absl::Mutex sweep_mu_;
   absl::Time next_sweep_ ABSL_GUARDED_BY(sweep_mu_) = absl::InfiniteFuture();
 };

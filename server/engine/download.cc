@@ -26,8 +26,7 @@ class LocalSource final : public DownloadSource {
   uint64_t total() const override { return total_; }
   absl::StatusOr<size_t> Read(absl::Span<char> out) override {
     const size_t bytes = static_cast<size_t>(std::min<uint64_t>(out.size(), total_ - done_));
-    const char* from = static_cast<const char*>(tensor_->data()) + offset_ + done_;
-    TENSORD_RETURN_IF_ERROR(tensor_->storage->device()->Read(out.data(), from, bytes));
+    TENSORD_RETURN_IF_ERROR(tensor_->Read(offset_ + done_, out.data(), bytes));
     done_ += bytes;
     return bytes;
   }

@@ -46,10 +46,11 @@ absl::StatusOr<ListDevicesResponse> EngineImpl::ListDevices(const Caller& caller
     DeviceDescription& description = response.devices.emplace_back();
     Backend& backend = device->backend();
     description.info = backend.Info();
-    description.health = backend.Health();
     description.memory = device->memory().Stats();
-    // No lock is held: a sick device may take its time.
-    description.telemetry = backend.Telemetry();
+    // No lock is held: a sick device may take its time. A lost one is left alone.
+    if (!device->lost()) description.telemetry = backend.Telemetry();
+    // After the telemetry, which may be what finds a loss.
+    description.health = device->Health();
     if (with_holders) {
       description.holders = core_->accounts.Holders(device->index(), caller.principal, kListedHolders);
     } else {

@@ -286,6 +286,7 @@ absl::Status ExecuteCall::Plan() {
     absl::MutexLock lock(&mu_);
     waiting_ += static_cast<int64_t>(results_.size());
   }
+  planner.Finish();
   planner.Submit();
   if (caller_.deadline != absl::InfiniteFuture()) {
     timer_ = CancelAt(*core_, batch_, caller_.deadline,

@@ -67,6 +67,11 @@ void Executor::Unblock(const Ref<Lane>& lane) {
   Wake(lane);
 }
 
+void Executor::WakeAll() {
+  absl::MutexLock lock(&mu_);
+  for (const auto& [key, lane] : active_) Wake(lane);
+}
+
 void Executor::DropCancelled(const Ref<Lane>& lane, const Batch& batch) {
   std::vector<WorkPtr> dropped;
   {
@@ -149,8 +154,8 @@ void Executor::PutBack(const Ref<Lane>& lane, std::vector<WorkPtr>& work, size_t
 void Executor::RunTurn(const Ref<Lane>& lane, std::vector<WorkPtr>& work) {
   for (size_t i = 0; i < work.size(); ++i) {
     Work& w = *work[i];
-    // Unwanted and cancelled work need not wait for its inputs: it is dropped.
-    if (!w.batch->cancelled() && !Unwanted(w)) {
+    // Unwanted and cancelled work need not wait for its inputs: it is dropped. On a lost device nothing waits.
+    if (!w.batch->cancelled() && !Unwanted(w) && !device_.lost()) {
       if (Storage* pending = FirstPending(w)) {
         // Said before looking once more: either this sees that nobody wants the work, or who let go of it sees that the
         // lane is to be poked.

@@ -59,6 +59,10 @@ class Executor {
   void Enqueue(const Ref<Lane>& lane, std::vector<WorkPtr>& work);
   // Looks at a blocked lane again: its head may have become unwanted or cancelled.
   void Poke(const Ref<Lane>& lane);
+  // Looks at all lanes again: the device is lost, and nothing waits for its inputs any more.
+  void WakeAll();
+  // True on the executor's own thread.
+  bool OnThread() const { return std::this_thread::get_id() == thread_.get_id(); }
   // Fails the batch's queued work (cancelled before the call) and goes on.
   void DropCancelled(const Ref<Lane>& lane, const Batch& batch);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ struct EngineOptions {
   std::string daemon_version = "0.1.0";
   absl::Duration default_lease = absl::Seconds(60);
   absl::Duration default_grace = absl::Seconds(30);
+  // A device is lost, for good: called once a device, on a thread of its own, with DEVICE_LOST as everybody gets it. May
+  // call the engine, Shutdown too; the engine's destructor waits for it.
+  std::function<void(DeviceId device, const absl::Status& loss)> on_device_loss;
 };
 
 class LocalEngine : public Engine {

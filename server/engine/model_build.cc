@@ -12,6 +12,7 @@ absl::StatusOr<std::vector<Device*>> ModelBuild::FindDevices(const std::vector<s
   std::vector<Device*> devices;
   for (const std::string& name : names) {
     TENSORD_ASSIGN_OR_RETURN(Device * device, core_->devices.Find(name));
+    if (device->lost()) return device->loss();
     if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
   }
   return devices;
@@ -140,6 +141,7 @@ absl::Status ModelBuild::PlanCreate(const CreateModelRequest& request) {
     session_->tenant->principal->handles.fetch_add(1);
     session_->table.Insert(request.id, {{}, model_});
   }
+  planner.Finish();
   planner.Submit();
   return absl::OkStatus();
 }
@@ -184,6 +186,7 @@ absl::Status ModelBuild::PlanUpdate(const UpdateModelRequest& request) {
     }
   }
   replicas_ = std::move(replicas);
+  planner.Finish();
   planner.Submit();
   return absl::OkStatus();
 }

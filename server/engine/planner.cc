@@ -63,6 +63,13 @@ void Planner::Submit() {
   }
 }
 
+void Planner::Finish() {
+  for (size_t i = 0; i < work_.size(); ++i) {
+    Device& device = *core_.devices.all()[i];
+    if (!work_[i].empty() && device.asynchronous()) Add(device, NewWork(Work::Kind::kSync, Op::kNone));
+  }
+}
+
 void Planner::Barrier(std::shared_ptr<absl::AnyInvocable<void()>> marker) {
   auto left = std::make_shared<std::atomic<int>>(1);
   const auto count_down = [left, marker = std::move(marker)] {
@@ -70,7 +77,9 @@ void Planner::Barrier(std::shared_ptr<absl::AnyInvocable<void()>> marker) {
   };
   for (size_t i = 0; i < work_.size(); ++i) {
     const Ref<Lane>& lane = scope_.tenant->lanes[i];
-    if (work_[i].empty() && (!lane || !lane->busy())) continue;
+    // Work that has left the lane of an asynchronous device may not have ended.
+    const bool over = !lane || (!lane->busy() && !core_.devices.all()[i]->asynchronous());
+    if (work_[i].empty() && over) continue;
     left->fetch_add(1);
     WorkPtr work = NewWork(Work::Kind::kMarker, Op::kNone);
     work->marker = count_down;
@@ -222,6 +231,7 @@ absl::StatusOr<Outputs> Planner::PlanChecked(Instruction& instruction, absl::Spa
   }
   // What runs where is told before what fits together: two devices are the commoner mistake, and the one to mend first.
   TENSORD_ASSIGN_OR_RETURN(Device * device, PlaceOn(instruction, inputs));
+  if (device->lost()) return device->loss();
   TENSORD_ASSIGN_OR_RETURN(Inference inference, Infer(instruction, operands));
   if (instruction.outputs() != inference.outputs.size()) return WrongCount(instruction, inference.outputs.size());
 

@@ -67,6 +67,9 @@ class Planner {
   // `marker` is called once everything planned and enqueued so far for the tenant has ended; at once where that is so.
   void Barrier(std::shared_ptr<absl::AnyInvocable<void()>> marker);
 
+  // The batch ends once what was planned has been done, not only begun: a fault that shows late fails it.
+  void Finish();
+
   // Enqueues. Once.
   void Submit();
 

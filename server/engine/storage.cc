@@ -1,5 +1,6 @@
 #include "server/engine/storage.h"
 
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -23,7 +24,7 @@ Waiters::~Waiters() {
 }
 
 Storage::Storage(Device* device, size_t bytes, Ref<Account> account)
-    : device_(device), bytes_(bytes), origin_(account), holder_(std::move(account)) {}
+    : device_(device), bytes_(bytes), origin_(account), holder_(std::move(account)), place_(device->index()) {}
 
 Storage::Storage(absl::Status error)
     : state_(State::kFailed), filling_(true), waiters_(Closed()), error_(std::move(error)) {}
@@ -43,7 +44,7 @@ absl::Status Storage::Allocate() {
   {
     absl::MutexLock lock(&mu_);
     charged_ = holder_;
-    charged_->Charge(device_->index(), static_cast<int64_t>(bytes_), 1);
+    Charge(1);
   }
   allocated_.store(true, std::memory_order_release);
   return absl::OkStatus();
@@ -56,7 +57,7 @@ void Storage::Adopt(Storage& donor) {
   {
     absl::MutexLock lock(&mu_);
     charged_ = holder_;
-    charged_->Charge(device_->index(), static_cast<int64_t>(bytes_), 1);
+    Charge(1);
   }
   allocated_.store(true, std::memory_order_release);
 }
@@ -64,14 +65,42 @@ void Storage::Adopt(Storage& donor) {
 void Storage::Uncharge() {
   absl::MutexLock lock(&mu_);
   if (!charged_) return;
-  charged_->Charge(device_->index(), -static_cast<int64_t>(bytes_), -1);
+  Charge(-1);
   charged_.reset();
+}
+
+void Storage::Charge(int64_t sign) { charged_->Charge(place_, sign * static_cast<int64_t>(bytes_), sign); }
+
+void Storage::MovePlace(const Device& device) {
+  absl::MutexLock lock(&mu_);
+  if (charged_) Charge(-1);
+  place_ = device.index();
+  if (charged_) Charge(1);
+  offloaded_.store(&device != device_, std::memory_order_relaxed);
 }
 
 void Storage::FreeMemory() {
   if (!allocated_.exchange(false, std::memory_order_acq_rel)) return;
+  Residency& residency = device_->residency();
+  void* const host = residency.enabled() ? residency.Remove(*this) : nullptr;
   Uncharge();
+  if (host != nullptr) return residency.host()->Deallocate(host, bytes_);
   device_->Deallocate(std::exchange(data_, nullptr), bytes_);
+}
+
+bool Storage::device_lost() const { return device_ != nullptr && device_->lost(); }
+
+const absl::Status& Storage::error() const {
+  return state_.load(std::memory_order_acquire) == State::kFailed ? error_ : device_->loss();
+}
+
+absl::Status Storage::Read(size_t offset, char* out, size_t bytes) {
+  if (bytes == 0) return absl::OkStatus();
+  const ReadHold hold(*this);
+  if (failed()) return error();
+  if (hold.host() == nullptr) return device_->Read(out, static_cast<const char*>(data_) + offset, bytes);
+  std::memcpy(out, hold.host() + offset, bytes);
+  return absl::OkStatus();
 }
 
 Waiters Storage::Finish(State state) {
@@ -79,7 +108,11 @@ Waiters Storage::Finish(State state) {
   return Waiters(waiters_.exchange(Closed(), std::memory_order_acq_rel));
 }
 
-Waiters Storage::SetReady() { return filling_.exchange(true) ? Waiters() : Finish(State::kReady); }
+Waiters Storage::SetReady() {
+  if (filling_.exchange(true)) return {};
+  if (data_ != nullptr && device_->residency().enabled()) device_->residency().Add(*this);
+  return Finish(State::kReady);
+}
 
 Waiters Storage::SetFailed(absl::Status error, uint32_t distance) {
   if (filling_.exchange(true)) return {};
@@ -111,9 +144,9 @@ void Storage::MoveCharge(Ref<Account> account) {
   absl::MutexLock lock(&mu_);
   holder_ = account ? std::move(account) : origin_;
   if (!charged_) return;
-  charged_->Charge(device_->index(), -static_cast<int64_t>(bytes_), -1);
+  Charge(-1);
   charged_ = holder_;
-  charged_->Charge(device_->index(), static_cast<int64_t>(bytes_), 1);
+  Charge(1);
 }
 
 Ref<Tensor> Tensor::Make(TensorSpec spec, Ref<Storage> storage, absl::Time now) {
@@ -153,7 +186,7 @@ Ref<Tensor> Tensor::FailedBy(const Tensor& cause, absl::Time now) {
 
 void* Tensor::data() const {
   auto* base = static_cast<char*>(storage->data());
-  return base == nullptr ? nullptr : base + offset * static_cast<int64_t>(ItemSize(spec.type.dtype));
+  return base == nullptr ? nullptr : base + offset_bytes();
 }
 
 absl::Status Tensor::error() const { return AddDistance(storage->error(), storage->distance() + distance); }

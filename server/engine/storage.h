@@ -11,7 +11,11 @@
 //   storage->OnDone([tensor] { … });                       // runs once, at once if it is done already
 //   storage->Allocate(); …; storage->SetReady();           // on the executor; tells who waits
 //
-// Thread safety: state, OnDone, error and charges by any thread; Allocate, Adopt and Set… by whoever fills it.
+// A ready storage can be offloaded: its bytes are in host memory for the time being (residency.h). One whose device is
+// lost counts as failed, whatever it held.
+//
+// Thread safety: state, OnDone, error and charges by any thread; Allocate, Adopt and Set… by whoever fills it; data by
+// whoever fills or holds it.
 #pragma once
 
 #include <atomic>
@@ -28,6 +32,7 @@
 #include "kernels/core/tensor_view.h"
 #include "server/engine/account.h"
 #include "server/engine/ref.h"
+#include "server/engine/residency.h"
 
 namespace tensord {
 
@@ -62,15 +67,22 @@ class Storage : public RefCounted<Storage> {
   explicit Storage(absl::Status error);
   ~Storage();
 
-  State state() const { return state_.load(std::memory_order_acquire); }
-  bool pending() const { return state() == State::kPending; }
+  State state() const {
+    const State state = state_.load(std::memory_order_acquire);
+    return state == State::kReady && device_lost() ? State::kFailed : state;
+  }
+  bool pending() const { return state_.load(std::memory_order_acquire) == State::kPending; }
   bool failed() const { return state() == State::kFailed; }
   Device* device() const { return device_; }
   size_t bytes() const { return bytes_; }
-  // Null before Allocate and for no bytes.
+  // Null before Allocate, for no bytes, and while offloaded.
   void* data() const { return data_; }
-  // True once it has memory.
+  // True once it has memory, there or on the host.
   bool allocated() const { return allocated_.load(std::memory_order_acquire); }
+  // A moment's value: for lists.
+  bool offloaded() const { return offloaded_.load(std::memory_order_relaxed); }
+  // Copies bytes of a ready storage to `out`, from wherever they are. Error: DEVICE_LOST and the like.
+  absl::Status Read(size_t offset, char* out, size_t bytes);
 
   // Gives it memory. Error: MEMORY_EXHAUSTED with the numbers and the holders.
   absl::Status Allocate();
@@ -82,7 +94,7 @@ class Storage : public RefCounted<Storage> {
   Waiters SetReady();
   Waiters SetFailed(absl::Status error, uint32_t distance);
   // With kFailed.
-  const absl::Status& error() const { return error_; }
+  const absl::Status& error() const;
   uint32_t distance() const { return distance_; }
 
   // Calls `done` once the storage is ready or failed: at once if it is, else on the thread that fills it. Must not
@@ -94,11 +106,16 @@ class Storage : public RefCounted<Storage> {
   const Ref<Account>& origin() const { return origin_; }
 
  private:
+  friend class Residency;
   using Waiter = Waiters::Node;
   static Waiter* Closed() { return reinterpret_cast<Waiter*>(uintptr_t{1}); }
   // Gives the memory back to the device, and the charge to nobody.
   void FreeMemory();
   void Uncharge();
+  void Charge(int64_t sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Charges whoever is charged for memory of `device` instead.
+  void MovePlace(const Device& device);
+  bool device_lost() const;
   Waiters Finish(State state);
 
   Device* const device_ = nullptr;
@@ -109,11 +126,14 @@ class Storage : public RefCounted<Storage> {
   std::atomic<bool> allocated_{false};
   uint32_t distance_ = 0;
   void* data_ = nullptr;
+  Residence residence_;
+  std::atomic<bool> offloaded_{false};
   std::atomic<Waiter*> waiters_{nullptr};
   absl::Status error_;
   absl::Mutex mu_;
   Ref<Account> charged_ ABSL_GUARDED_BY(mu_);  // null while there is no memory
   Ref<Account> holder_ ABSL_GUARDED_BY(mu_);   // who is, or will be, charged
+  uint32_t place_ ABSL_GUARDED_BY(mu_) = 0;    // index of the device whose memory is charged
 };
 
 // A tensor as handles, names and instructions hold it. Immutable.
@@ -144,7 +164,13 @@ struct Tensor : public RefCounted<Tensor> {
   uint64_t bytes() const { return known() ? static_cast<uint64_t>(spec.type.bytes()) : 0; }
   Layout layout() const { return {spec.type.shape, strides, offset}; }
   bool contiguous() const { return layout().contiguous(); }
-  // Address of element [0, …, 0]; the storage has memory.
+  // Where element [0, …, 0] is in the storage.
+  size_t offset_bytes() const { return static_cast<size_t>(offset) * ItemSize(spec.type.dtype); }
+  // Copies bytes of a ready, contiguous tensor to `out`. Error: DEVICE_LOST and the like.
+  absl::Status Read(size_t from, char* out, size_t bytes) const {
+    return storage->Read(offset_bytes() + from, out, bytes);
+  }
+  // Address of element [0, …, 0]; the storage has memory on its device.
   void* data() const;
   TensorView view() const { return {spec.type.dtype, spec.type.shape, strides, data()}; }
   // The first cause, with the distance to here. With failed().

@@ -238,6 +238,7 @@ absl::Status UploadState::Replaced() const {
 absl::Status UploadState::CheckCall(uint64_t call) const {
   TENSORD_RETURN_IF_ERROR(failure_);
   if (core_->closed.load()) return core_->Draining();
+  if (const Device& device = *tensor_->storage->device(); device.lost()) return device.loss();
   if (call == call_) return absl::OkStatus();
   return Replaced();
 }

@@ -8,7 +8,7 @@ namespace tensord {
 
 absl::StatusOr<std::string> ReadValues(const Tensor& tensor) {
   std::string data(tensor.bytes(), '\0');
-  TENSORD_RETURN_IF_ERROR(tensor.storage->device()->Read(data.data(), tensor.data(), data.size()));
+  TENSORD_RETURN_IF_ERROR(tensor.Read(0, data.data(), data.size()));
   return data;
 }
 

@@ -1,5 +1,6 @@
 #include "server/engine/work.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "kernels/core/error.h"
@@ -25,8 +26,43 @@ Tensor* ReusableInput(const Work& work) {
   return nullptr;
 }
 
+// The inputs of work stay on their device while this lives.
+class WorkHold {
+ public:
+  WorkHold(Device& device, const Work& work) : device_(device), work_(work) {
+    if (device_.residency().enabled()) status_ = device_.residency().Hold(work_.inputs);
+  }
+  WorkHold(const WorkHold&) = delete;
+  WorkHold& operator=(const WorkHold&) = delete;
+  ~WorkHold() {
+    if (device_.residency().enabled()) device_.residency().Release(work_.inputs);
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  Device& device_;
+  const Work& work_;
+  absl::Status status_;
+};
+
+// What the work needs on its device at one time, temporary memory aside.
+size_t WorkingSet(const Work& work) {
+  absl::InlinedVector<const Storage*, 4> seen;
+  size_t bytes = 0;
+  const auto add = [&](const Ref<Tensor>& tensor) {
+    if (!tensor || std::find(seen.begin(), seen.end(), tensor->storage.get()) != seen.end()) return;
+    seen.push_back(tensor->storage.get());
+    bytes += tensor->storage->bytes();
+  };
+  for (const Ref<Tensor>& in : work.inputs) add(in);
+  for (const Ref<Tensor>& out : work.outputs) add(out);
+  return bytes;
+}
+
 absl::Status RunKernel(Device& device, Work& work) {
   static const Attributes kNone;
+  const WorkHold hold(device, work);
+  TENSORD_RETURN_IF_ERROR(hold.status());
   absl::InlinedVector<TensorView, 4> views(work.inputs.size());
   absl::InlinedVector<KernelOperand, 4> operands(work.inputs.size());
   size_t next_scalar = 0;
@@ -51,7 +87,7 @@ absl::Status RunKernel(Device& device, Work& work) {
   }
   if (empty) return absl::OkStatus();
   const KernelCall call{work.op, work.attributes ? work.attributes : &kNone, work.compute, operands, outputs};
-  return device.backend().Run(call, device.stream(), device.memory());
+  return device.Run(call, *work.batch->tenant()->account);
 }
 
 absl::Status Transfer(Device& device, Work& work) {
@@ -59,9 +95,14 @@ absl::Status Transfer(Device& device, Work& work) {
   Storage& target = *work.outputs[0]->storage;
   TENSORD_RETURN_IF_ERROR(target.Allocate());
   if (target.bytes() == 0) return absl::OkStatus();
-  return device.backend().CopyFrom(source.storage->device()->backend(), source.data(), target.data(), target.bytes(),
-                                   device.stream());
+  // Memory first: whoever holds a storage of one device waits for none of another's.
+  const ReadHold hold(*source.storage);
+  if (hold.host() != nullptr) return device.Write(target.data(), hold.host() + source.offset_bytes(), target.bytes());
+  return device.CopyFrom(*source.storage->device(), source.data(), target.data(), target.bytes());
 }
+
+// On devices that compute in the background.
+absl::Status Finished(Device& device) { return device.asynchronous() ? device.Synchronize() : absl::OkStatus(); }
 
 absl::Status Compute(Device& device, Work& work) {
   switch (work.kind) {
@@ -76,9 +117,10 @@ absl::Status Compute(Device& device, Work& work) {
     case Work::Kind::kTransfer:
       return Transfer(device, work);
     case Work::Kind::kSync:
-      return device.backend().Synchronize(device.stream());
+      return device.Synchronize();
     case Work::Kind::kMarker:
-      return absl::OkStatus();
+      // What a marker tells of has ended, not only begun. A fault that shows up here is the device's loss.
+      return Finished(device);
   }
   return absl::OkStatus();
 }
@@ -90,6 +132,7 @@ absl::Status Explain(const Work& work, absl::Status status) {
   if (details.reason_name.empty()) {
     status = Error(Reason::kInternal).With("id", work.origin).With("cause", std::string(status.message()));
   }
+  if (work.op == Op::kNone) return status;  // no instruction of anybody's
   const std::string_view op = RowOf(work.op).name;
   status = WithMetadata(status, "op", op);
   if (!work.label.empty()) status = WithMetadata(status, "label", work.label);
@@ -136,7 +179,7 @@ absl::Status Batch::failure() const {
 }
 
 bool Unwanted(const Work& work) {
-  if (work.kind == Work::Kind::kMarker) return false;
+  if (work.outputs.empty()) return false;  // done for its effect
   for (const Ref<Tensor>& out : work.outputs) {
     if (!out->unique() || !out->storage->unique()) return false;
   }
@@ -165,10 +208,16 @@ WorkResult ComputeWork(Device& device, Work& work) {
     result.distance = in->storage->distance() + in->distance + 1;
     return result;
   }
+  if (device.lost()) return RefuseWork(work, device.loss());
   const bool timed = work.batch->report == ReportLevel::kTimings;
   const absl::Time start = timed ? absl::Now() : absl::Time();
   absl::Status status = Compute(device, work);
+  if (ReasonOf(status) == Reason::kMemoryExhausted && device.residency().enabled()) {
+    status = WithMetadata(status, "working_set", std::to_string(WorkingSet(work)));
+  }
   if (timed) {
+    // A time is that of the work, not that of handing it over.
+    if (status.ok()) status = Finished(device);
     result.queue_ns = Nanos(start - work.batch->arrival());
     result.run_ns = Nanos(absl::Now() - start);
   }
@@ -200,6 +249,8 @@ void CompleteWork(Device& device, Work& work, const WorkResult& result) {
   const bool own = result.kind == WorkResult::Kind::kFailed;
   if (work.kind == Work::Kind::kMarker) {
     work.marker();
+  } else if (work.op == Op::kNone) {
+    // Nobody's instruction.
   } else if (batch.report == ReportLevel::kTimings || (batch.report == ReportLevel::kFailures && own)) {
     InstructionReport report;
     report.sequence = batch.sequence;

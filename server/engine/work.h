@@ -73,7 +73,7 @@ struct Work {
     kRun,       // a kernel of the backend
     kConstant,  // bytes that came along, to the device
     kTransfer,  // the input is on another device
-    kSync,      // everything enqueued before on this device is done; the output is a token
+    kSync,      // everything enqueued before on this device is done; the output, where there is one, is a token
     kMarker,    // `marker` is called
   };
   Kind kind = Kind::kRun;

@@ -16,6 +16,7 @@
 #include "kernels/core/error.h"
 #include "server/engine/blocking.h"
 #include "server/engine/local_engine.h"
+#include "server/memory/memory.h"
 #include "tests/unit/engine/fake_backend.h"
 
 namespace tensord::testing {
@@ -288,14 +289,22 @@ class Client {
 class EngineTest : public ::testing::Test {
  protected:
   void Start(EngineOptions options = {}, size_t cpu_bytes = size_t{1} << 28, size_t cuda_bytes = size_t{1} << 28) {
+    StartWith({.id = {DeviceKind::kCuda, 0}, .memory_bytes = cuda_bytes, .host_addressable = false}, std::move(options),
+              cpu_bytes);
+  }
+  // With a pool on the GPU where `pooled`: freed blocks are then given out again in the order of the stream.
+  void StartWith(FakeBackend::Options gpu_options, EngineOptions options = {}, size_t cpu_bytes = size_t{1} << 28,
+                 bool pooled = false) {
+    engine.reset();
     std::vector<EngineDevice> devices(2);
-    auto gpu = std::make_unique<FakeBackend>(FakeBackend::Options{{DeviceKind::kCuda, 0}, cuda_bytes, false});
+    auto gpu = std::make_unique<FakeBackend>(std::move(gpu_options));
+    if (pooled) devices[0].stack.push_back(MakeCachingPool(gpu->memory()));
     auto host = std::make_unique<FakeBackend>(FakeBackend::Options{{DeviceKind::kCpu, 0}, cpu_bytes, true});
     cuda = gpu.get();
     cpu = host.get();
     devices[0].backend = std::move(gpu);
     devices[1].backend = std::move(host);
-    engine = LocalEngine::Create(std::move(devices), options);
+    engine = LocalEngine::Create(std::move(devices), std::move(options));
   }
   absl::StatusOr<ExecuteResponse> Run(const Caller& caller, ExecuteRequest request) {
     return Await<ExecuteResponse>([&](auto done) { engine->Execute(caller, std::move(request), std::move(done)); });

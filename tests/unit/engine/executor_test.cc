@@ -231,21 +231,21 @@ TEST_F(ExecutorTest, AfterWaitsForTheMessage) {
 TEST_F(ExecutorTest, MemoryThatRunsOutIsRefusedWithTheNumbersAndTheHolders) {
   Start({}, size_t{1} << 20, size_t{1} << 20);
   Client other(*engine, {}, "other");
-  ASSERT_TRUE(other.Send({Make(Op::kOnes, 1, {25000}, "cuda:0")}).ok());
+  ASSERT_TRUE(other.Send({Make(Op::kOnes, 1, {25000}, "cpu")}).ok());
   other.Settle();
   Client client(*engine);
-  ASSERT_TRUE(client.Send({Make(Op::kOnes, 1, {50000}, "cuda:0"), Make(Op::kOnes, 2, {40000}, "cuda:0")}).ok());
+  ASSERT_TRUE(client.Send({Make(Op::kOnes, 1, {50000}, "cpu"), Make(Op::kOnes, 2, {40000}, "cpu")}).ok());
   PublishRequest publish;
   publish.source = TensorRef::Id(1);
   publish.name = "kept";
   ASSERT_TRUE(engine->Publish(client.caller, publish).ok());
-  ASSERT_TRUE(client.Send({Make(Op::kOnes, 3, {200000}, "cuda:0"), Apply(Op::kRelu, {3}, 4)}).ok());
+  ASSERT_TRUE(client.Send({Make(Op::kOnes, 3, {200000}, "cpu"), Apply(Op::kRelu, {3}, 4)}).ok());
   const absl::Status error = client.Get(4).error;
   EXPECT_EQ(ReasonOf(error), Reason::kMemoryExhausted);
   EXPECT_EQ(error.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_GT(cuda->trims(), 0) << "the cache was given back before the refusal";
+  EXPECT_GT(cpu->trims(), 0) << "the cache was given back before the refusal";
   const ErrorDetails details = DetailsOf(error);
-  EXPECT_EQ(details.Get("device"), "cuda:0");
+  EXPECT_EQ(details.Get("device"), "cpu");
   EXPECT_EQ(details.Get("requested"), "800000");
   ASSERT_TRUE(details.shortage.has_value());
   EXPECT_EQ(details.shortage->free, (size_t{1} << 20) - 460000);
@@ -259,7 +259,7 @@ TEST_F(ExecutorTest, MemoryThatRunsOutIsRefusedWithTheNumbersAndTheHolders) {
   // The next call works, and freeing makes room.
   ASSERT_TRUE(client.Send({Apply(Op::kAdd, {2, 2}, 5, {2}), Free({5})}).ok());
   EXPECT_TRUE(engine->DeleteTensors(client.caller, Delete({TensorRef::Id(1), TensorRef::Name("kept")})).ok());
-  ASSERT_TRUE(client.Send({Make(Op::kOnes, 6, {200000}, "cuda:0")}).ok());
+  ASSERT_TRUE(client.Send({Make(Op::kOnes, 6, {200000}, "cpu")}).ok());
   EXPECT_TRUE(client.Get(6).error.ok());
 }
 

@@ -1,10 +1,12 @@
-// A device for tests: host memory, a handful of ops on float32, a gate that holds it, and failures on request.
+// A device for tests: host memory, a handful of ops on float32, a gate that holds it, failures and loss on request. A
+// late one runs what it was given only when somebody waits for its stream, as a GPU may.
 #pragma once
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,8 +23,13 @@ namespace tensord::testing {
 class FakeMemory final : public MemoryResource {
  public:
   explicit FakeMemory(size_t limit) : limit_(limit) {}
+  // Called before memory is given; what it says is the answer unless OK.
+  std::function<absl::Status()> before_allocate;
+  // Called before memory is taken back: the stream may still use it.
+  std::function<void()> before_free;
 
   absl::StatusOr<void*> Allocate(size_t bytes, StreamId) override {
+    if (before_allocate) TENSORD_RETURN_IF_ERROR(before_allocate());
     absl::MutexLock lock(&mu_);
     if (used_ + bytes > limit_) {
       return Error(Reason::kMemoryExhausted).With("device", "?").With("requested", bytes).With("free", limit_ - used_);
@@ -32,6 +39,8 @@ class FakeMemory final : public MemoryResource {
     return std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
   }
   void Deallocate(void* block, size_t bytes, StreamId) override {
+    if (before_free) before_free();
+    std::memset(block, 0xdb, bytes);  // who reads it now reads nonsense
     std::free(block);
     absl::MutexLock lock(&mu_);
     used_ -= bytes;
@@ -55,6 +64,10 @@ class FakeMemory final : public MemoryResource {
     absl::MutexLock lock(&mu_);
     return trims_;
   }
+  size_t used() const {
+    absl::MutexLock lock(&mu_);
+    return used_;
+  }
 
  private:
   const size_t limit_;
@@ -77,8 +90,15 @@ class FakeBackend final : public Backend {
     DeviceId id;
     size_t memory_bytes = size_t{1} << 28;
     bool host_addressable = true;
+    bool late = false;
+    size_t scratch_bytes = 0;  // temporary memory of each run
   };
+  // Where a device can be found lost.
+  enum class Moment { kNowhere, kRun, kUpload, kDownload, kCopy, kSynchronize, kAllocate, kTelemetry, kHealth };
+
   explicit FakeBackend(Options options) : options_(std::move(options)), memory_(options_.memory_bytes) {
+    memory_.before_allocate = [this] { return Reach(Moment::kAllocate); };
+    memory_.before_free = [this] { Drain().IgnoreError(); };
     info_.id = options_.id;
     info_.model = "fake";
     if (options_.id.kind == DeviceKind::kCuda) {
@@ -107,6 +127,22 @@ class FakeBackend final : public Backend {
     for (int i = 0; i < skip; ++i) failures_.emplace_back();
     for (int i = 0; i < count; ++i) failures_.push_back(status);
   }
+  // Loses the device at the next call of that kind: it and every later call say DEVICE_LOST.
+  void LoseAt(Moment at) {
+    absl::MutexLock lock(&mu_);
+    lose_at_ = at;
+  }
+  // Lets the first run that is carried out from now on lose the device; a late device notices when it carries it out.
+  void LoseInNextRun() { FailRuns(Lost()); }
+  absl::Status Lost() const {
+    return Error(Reason::kDeviceLost).With("device", options_.id.ToString()).With("cause", "the test says so");
+  }
+  // Calls that came although the device was lost.
+  int calls_when_lost() const {
+    absl::MutexLock lock(&mu_);
+    return calls_when_lost_;
+  }
+  size_t used() const { return memory_.used(); }
   std::vector<RunRecord> runs() const {
     absl::MutexLock lock(&mu_);
     return runs_;
@@ -114,27 +150,47 @@ class FakeBackend final : public Backend {
   int trims() const { return memory_.trims(); }
 
   const DeviceInfo& Info() const override { return info_; }
-  DeviceTelemetry Telemetry() override { return {}; }
-  absl::Status Health() override { return absl::OkStatus(); }
+  DeviceTelemetry Telemetry() override {
+    Reach(Moment::kTelemetry).IgnoreError();
+    return {};
+  }
+  absl::Status Health() override { return Reach(Moment::kHealth); }
   MemoryResource& memory() override { return memory_; }
   bool host_addressable() const override { return options_.host_addressable; }
   bool Supports(Op op, Dtype compute) const override { return op != Op::kErf && !IsComplex(compute); }
   StreamId default_stream() const override { return 0; }
   absl::Status Upload(void* device, const void* host, size_t bytes, StreamId) override {
+    TENSORD_RETURN_IF_ERROR(Reach(Moment::kUpload));
+    TENSORD_RETURN_IF_ERROR(Drain());
     std::memcpy(device, host, bytes);
     return absl::OkStatus();
   }
   absl::Status Download(void* host, const void* device, size_t bytes, StreamId) override {
+    TENSORD_RETURN_IF_ERROR(Reach(Moment::kDownload));
+    TENSORD_RETURN_IF_ERROR(Drain());
     std::memcpy(host, device, bytes);
     return absl::OkStatus();
   }
+  // The source is ready, says the contract: nothing of it is waited for.
   absl::Status CopyFrom(Backend&, const void* source, void* data, size_t bytes, StreamId) override {
+    TENSORD_RETURN_IF_ERROR(Reach(Moment::kCopy));
+    TENSORD_RETURN_IF_ERROR(Drain());
     std::memcpy(data, source, bytes);
     return absl::OkStatus();
   }
-  absl::Status Synchronize(StreamId) override { return absl::OkStatus(); }
+  absl::Status Synchronize(StreamId) override {
+    TENSORD_RETURN_IF_ERROR(Reach(Moment::kSynchronize));
+    return Drain();
+  }
 
-  absl::Status Run(const KernelCall& call, StreamId, MemoryResource&) override {
+  absl::Status Run(const KernelCall& call, StreamId stream, MemoryResource& scratch) override {
+    TENSORD_RETURN_IF_ERROR(Reach(Moment::kRun));
+    if (options_.scratch_bytes > 0) {
+      TENSORD_ASSIGN_OR_RETURN(void* const block, scratch.Allocate(options_.scratch_bytes, stream));
+      std::memset(block, 0xee, options_.scratch_bytes);
+      scratch.Deallocate(block, options_.scratch_bytes, stream);
+    }
+    absl::Status failure;
     {
       absl::MutexLock lock(&mu_);
       RunRecord record{call.op, call.outputs[0].shape, false};
@@ -147,15 +203,82 @@ class FakeBackend final : public Backend {
       mu_.Await(absl::Condition(&open));
       at_gate_ = false;
       if (!failures_.empty()) {
-        const absl::Status failure = failures_.front();
+        failure = failures_.front();
         failures_.pop_front();
-        if (!failure.ok()) return failure;
       }
     }
-    return Compute(call);
+    if (!options_.late) return failure.ok() ? Compute(call) : Fail(failure);
+    absl::MutexLock lock(&late_mu_);
+    late_.push_back([saved = SavedCall(call), failure] { return failure.ok() ? Compute(saved.Get()) : failure; });
+    return absl::OkStatus();
   }
 
  private:
+  // A call that outlives what it refers to, but not the tensors' memory.
+  class SavedCall {
+   public:
+    explicit SavedCall(const KernelCall& call)
+        : op_(call.op),
+          attributes_(*call.attributes),
+          compute_(call.compute),
+          outputs_(call.outputs.begin(), call.outputs.end()) {
+      for (const KernelOperand& in : call.inputs) {
+        tensors_.push_back(in.tensor != nullptr ? *in.tensor : TensorView());
+        scalars_.push_back(in.scalar != nullptr ? *in.scalar : Scalar());
+        kinds_.push_back(in.tensor != nullptr ? 't' : in.scalar != nullptr ? 's' : '-');
+      }
+    }
+    KernelCall Get() const {
+      operands_.clear();
+      for (size_t i = 0; i < kinds_.size(); ++i) {
+        operands_.push_back({kinds_[i] == 't' ? &tensors_[i] : nullptr, kinds_[i] == 's' ? &scalars_[i] : nullptr});
+      }
+      return {op_, &attributes_, compute_, operands_, outputs_};
+    }
+
+   private:
+    Op op_;
+    Attributes attributes_;
+    Dtype compute_;
+    std::vector<TensorView> tensors_;
+    std::vector<Scalar> scalars_;
+    std::string kinds_;
+    std::vector<TensorView> outputs_;
+    mutable std::vector<KernelOperand> operands_;
+  };
+
+  // DEVICE_LOST where the device is, or is to be lost here.
+  absl::Status Reach(Moment at) {
+    absl::MutexLock lock(&mu_);
+    if (lost_) {
+      ++calls_when_lost_;
+      return Lost();
+    }
+    if (lose_at_ != at) return absl::OkStatus();
+    lost_ = true;
+    return Lost();
+  }
+  absl::Status Fail(const absl::Status& status) {
+    if (ReasonOf(status) == Reason::kDeviceLost) {
+      absl::MutexLock lock(&mu_);
+      lost_ = true;
+    }
+    return status;
+  }
+  // Carries out what the stream holds.
+  absl::Status Drain() {
+    absl::MutexLock lock(&late_mu_);
+    while (!late_.empty()) {
+      const absl::Status status = late_.front()();
+      late_.pop_front();
+      if (!status.ok()) {
+        late_.clear();
+        return Fail(status);
+      }
+    }
+    return absl::OkStatus();
+  }
+
   // Address of the element with row-major number i, strides of size-1 axes broadcast.
   static char* At(const TensorView& view, absl::Span<const int64_t> shape, int64_t i) {
     int64_t offset = 0;
@@ -238,7 +361,12 @@ class FakeBackend final : public Backend {
   const Options options_;
   DeviceInfo info_;
   FakeMemory memory_;
+  absl::Mutex late_mu_ ABSL_ACQUIRED_BEFORE(mu_);
+  std::deque<std::function<absl::Status()>> late_ ABSL_GUARDED_BY(late_mu_);
   mutable absl::Mutex mu_;
+  Moment lose_at_ ABSL_GUARDED_BY(mu_) = Moment::kNowhere;
+  bool lost_ ABSL_GUARDED_BY(mu_) = false;
+  int calls_when_lost_ ABSL_GUARDED_BY(mu_) = 0;
   bool held_ ABSL_GUARDED_BY(mu_) = false;
   bool at_gate_ ABSL_GUARDED_BY(mu_) = false;
   std::deque<absl::Status> failures_ ABSL_GUARDED_BY(mu_);
