@@ -128,7 +128,7 @@ __device__ __forceinline__ int64_t OffsetOf(const Program& program, const int64_
   return offset + i * strides[0];
 }
 
-// The bits of elements `first` … of an input, `count` of them; 0 beyond.
+// The bits of elements `first` … of an input, `count` of them; beyond, any element of it.
 __device__ __forceinline__ void LoadInput(const Program& program, const ProgramInput& input, int64_t first, int count,
                                           uint64_t (&bits)[kLanes]) {
   const auto item = static_cast<uint32_t>(ItemSize(input.from));
@@ -141,14 +141,16 @@ __device__ __forceinline__ void LoadInput(const Program& program, const ProgramI
     for (int l = 0; l < kLanes; ++l) bits[l] = value;
     return;
   }
-  for (int l = 0; l < kLanes; ++l) {
-    bits[l] = 0;
-    if (l < count) {
-      const int64_t at =
-          input.kind == ProgramInput::Kind::kContiguous ? first + l : OffsetOf(program, input.strides, first + l);
-      bits[l] = LoadBits(input.data, item, at);
-    }
+  // Places first, in a loop, then all loads at once, so that they wait for memory together.
+  int64_t places[kLanes] = {};
+  TENSORD_ROLLED
+  for (int l = 0; l < count; ++l) {
+    Rotate(places,
+           input.kind == ProgramInput::Kind::kContiguous ? first + l : OffsetOf(program, input.strides, first + l));
   }
+  TENSORD_ROLLED
+  for (int l = count; l < kLanes; ++l) Rotate(places, places[kLanes - 1]);  // the last one again
+  LoadPlaces(input.data, item, places, bits);
 }
 
 // Elements of dtype `from` as values of dtype `to`. Those of the program's own class are written out; the full matrix
@@ -225,8 +227,9 @@ __device__ __forceinline__ void Store(const ProgramOutput& output, int64_t first
   }
 }
 
+// Two blocks on a multiprocessor at least: left to itself the compiler spills to make room for more.
 template <class C>
-__global__ void __launch_bounds__(kProgramThreads) RunProgram(const Program program) {
+__global__ void __launch_bounds__(kProgramThreads, 2) RunProgram(const Program program) {
   const int64_t tiles = (program.elements + kLanes - 1) / kLanes;
   for (int64_t tile = FirstIndex(); tile < tiles; tile += IndexStep()) {
     const int64_t first = tile * kLanes;

@@ -83,6 +83,23 @@ TENSORD_HD void LoadQuad(const void* data, uint32_t item, int64_t i, uint64_t (&
 }
 
 template <class U>
+TENSORD_HD void LoadPlaces(const void* data, const int64_t (&places)[4], uint64_t (&bits)[4]) {
+  for (int l = 0; l < 4; ++l) bits[l] = static_cast<const U*>(data)[places[l]];
+}
+TENSORD_HD void LoadPlaces(const void* data, uint32_t item, const int64_t (&places)[4], uint64_t (&bits)[4]) {
+  switch (item) {
+    case 1:
+      return LoadPlaces<uint8_t>(data, places, bits);
+    case 2:
+      return LoadPlaces<uint16_t>(data, places, bits);
+    case 4:
+      return LoadPlaces<uint32_t>(data, places, bits);
+    default:
+      return LoadPlaces<uint64_t>(data, places, bits);
+  }
+}
+
+template <class U>
 TENSORD_HD void StoreQuad(void* data, int64_t i, const uint64_t (&bits)[4]) {
   Quad<U> quad;
   for (int l = 0; l < 4; ++l) quad.lane[l] = static_cast<U>(bits[l]);
