@@ -148,6 +148,16 @@ absl::StatusOr<std::pair<DeviceId, size_t>> ParseMemoryLimit(std::string_view te
   return std::pair(*device, bytes);
 }
 
+absl::StatusOr<std::string> ParseDeviceSelector(std::string_view text) {
+  const auto is_uuid = [&] {
+    constexpr std::string_view kDigits = "0123456789abcdefABCDEF-";
+    return (text.starts_with("GPU-") || text.starts_with("MIG-")) && text.size() > 4 && text.size() <= 40 &&
+           text.substr(4).find_first_not_of(kDigits) == std::string_view::npos;
+  };
+  if (!text.empty() && (DeviceId::Parse(text).has_value() || is_uuid())) return std::string(text);
+  return Invalid("--devices", text, "cpu, cuda, cuda:N, or GPU-… or MIG-… with the beginning of a UUID");
+}
+
 std::string SizeText(size_t bytes) {
   std::string_view unit = "B";
   double value = static_cast<double>(bytes);
@@ -195,8 +205,24 @@ std::optional<int> ParseFlags(int argc, char** argv, std::string_view version_te
                "reaches the port owns the devices.")
       ->envname("TENSORD_INSECURE");
 
+  add("--devices", flags.devices,
+      "Which devices to take, as cpu,cuda:0 or GPU-5d3f: cuda, cuda:N, or the beginning of a UUID (GPU-… or MIG-…); "
+      "may "
+      "be given again. cpu is always there; alone, it leaves the GPUs alone. Default: all. CUDA_VISIBLE_DEVICES is "
+      "heard first; cuda:N counts by PCI bus id.")
+      ->type_name("DEVICE")
+      ->allow_extra_args(false)
+      ->delimiter(',')
+      ->check([](const std::string& text) { return MessageOf(ParseDeviceSelector(text)); })
+      ->group("Devices");
+  app.add_flag("--allow-tf32", flags.allow_tf32,
+               "Let float32 products on CUDA devices round their inputs to TF32 (10 bits of mantissa): faster, less "
+               "exact.")
+      ->envname("TENSORD_ALLOW_TF32")
+      ->group("Devices");
   add("--emulate-cuda", emulate,
-      "Add COUNT emulated CUDA devices of SIZE memory each (1GiB), computed on the CPU and marked emulated.")
+      "COUNT emulated CUDA devices of SIZE memory each (1GiB) instead of this host's own: the CUDA backend on an "
+      "emulated driver, computed on the CPU and marked emulated.")
       ->type_name("COUNT[:SIZE]")
       ->check([](const std::string& text) { return MessageOf(ParseEmulated(text)); })
       ->group("Devices");

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -25,6 +26,8 @@ namespace tensord {
 
 struct DaemonFlags {
   ServerOptions server;
+  std::vector<std::string> devices;  // what to take: "cpu", "cuda", "cuda:1", "GPU-…", "MIG-…"; empty: all
+  bool allow_tf32 = false;
   uint32_t emulated_devices = 0;
   size_t emulated_bytes = size_t{1} << 30;  // each
   std::map<DeviceId, size_t> memory_limits;
@@ -46,6 +49,8 @@ absl::StatusOr<size_t> ParseSize(std::string_view text);
 absl::StatusOr<std::pair<uint32_t, size_t>> ParseEmulated(std::string_view text);
 // "cpu=4GiB", "cuda:0=512MiB".
 absl::StatusOr<std::pair<DeviceId, size_t>> ParseMemoryLimit(std::string_view text);
+// "cpu", "cuda", "cuda:1", "GPU-0f…", "MIG-0f…": one of --devices, as it is.
+absl::StatusOr<std::string> ParseDeviceSelector(std::string_view text);
 // "64 MiB", "1.5 GiB": for people.
 std::string SizeText(size_t bytes);
 

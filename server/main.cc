@@ -16,13 +16,12 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "kernels/core/error.h"
 #include "kernels/core/text.h"
-#include "kernels/cpu/cpu_backend.h"
-#include "kernels/emulated/emulated_backend.h"
 #include "proto/wire/config.h"
+#include "server/devices.h"
 #include "server/engine/local_engine.h"
 #include "server/flags.h"
-#include "server/memory/memory.h"
 #include "server/observe/log.h"
 #include "server/rpc/server.h"
 
@@ -30,8 +29,6 @@ namespace tensord {
 namespace {
 
 constexpr std::string_view kVersion = TENSORD_VERSION;
-constexpr std::string_view kNoCuda = "no CUDA device: this build has no CUDA backend (TENSORD_CUDA=" TENSORD_CUDA_CHOICE
-                                     "); --emulate-cuda stands in for one";
 constexpr int kBadFlags = 2;
 constexpr int kCannotStart = 1;
 // Beyond the grace: for taking apart what has ended.
@@ -63,66 +60,7 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-std::string VersionText() { return StrCat("tensord ", kVersion, "\nprotocol 1\nbackends cpu, emulated\n", kNoCuda); }
-
-// The memory of a device from bottom to top: raw, pool, statistics, limit.
-EngineDevice Assemble(std::unique_ptr<Backend> backend, size_t limit_bytes) {
-  EngineDevice device;
-  device.stack.push_back(MakeCachingPool(backend->memory()));
-  device.stack.push_back(MakeStatistics(*device.stack.back()));
-  device.stack.push_back(MakeLimit(*device.stack.back(), backend->Info().id.ToString(), limit_bytes));
-  device.backend = std::move(backend);
-  return device;
-}
-
-// 80 % of what the process may have: the rest is for the daemon itself and its neighbours.
-size_t DefaultCpuLimit(Backend& cpu) { return static_cast<size_t>(cpu.memory().Stats().total) / 5 * 4; }
-
-size_t LimitOf(const DaemonFlags& flags, DeviceId id, size_t otherwise) {
-  const auto found = flags.memory_limits.find(id);
-  return found == flags.memory_limits.end() ? otherwise : found->second;
-}
-
-void Announce(const Backend& backend, size_t limit_bytes, size_t total) {
-  const DeviceInfo& info = backend.Info();
-  LogInfo("device", {{"name", info.id.ToString()},
-                     {"model", info.model},
-                     {"units", info.compute_units.has_value() ? StrCat(*info.compute_units) : ""},
-                     {"features", StrJoin(info.features, ",")},
-                     {"memory", SizeText(total)},
-                     {"limit", limit_bytes == 0 ? "none" : SizeText(limit_bytes)},
-                     {"emulated", info.emulated ? "yes" : ""}});
-}
-
-std::vector<EngineDevice> MakeDevices(const DaemonFlags& flags) {
-  std::vector<EngineDevice> emulated;
-  for (uint32_t i = 0; i < flags.emulated_devices; ++i) {
-    const size_t limit = LimitOf(flags, {DeviceKind::kCuda, i}, 0);
-    emulated.push_back(Assemble(MakeEmulatedBackend({.index = i, .memory_bytes = flags.emulated_bytes}), limit));
-  }
-  // Made last, so that its threads and instruction set are those of the flags.
-  CpuOptions options;
-  options.threads = flags.threads;
-  options.isa = flags.isa;
-  std::unique_ptr<Backend> cpu = MakeCpuBackend(std::move(options));
-  const size_t limit = LimitOf(flags, {}, DefaultCpuLimit(*cpu));
-  std::vector<EngineDevice> devices;
-  devices.push_back(Assemble(std::move(cpu), limit));
-  for (EngineDevice& device : emulated) devices.push_back(std::move(device));
-
-  for (const EngineDevice& device : devices) {
-    Backend& backend = *device.backend;
-    Announce(backend, LimitOf(flags, backend.Info().id, backend.Info().id == DeviceId{} ? limit : 0),
-             static_cast<size_t>(backend.memory().Stats().total));
-  }
-  LogInfo(kNoCuda);
-  for (const auto& [id, bytes] : flags.memory_limits) {
-    if (id.kind == DeviceKind::kCuda && id.index >= flags.emulated_devices) {
-      LogWarning("a memory limit names a device that is not there", {{"device", id.ToString()}});
-    }
-  }
-  return devices;
-}
+std::string VersionText() { return StrCat("tensord ", kVersion, "\nprotocol 1\n", BackendsText()); }
 
 sigset_t StopSignals() {
   sigset_t set;
@@ -157,7 +95,12 @@ int Run(const DaemonFlags& flags) {
   options.daemon_version = std::string(kVersion);
   options.default_lease = flags.lease;
   options.default_grace = flags.grace;
-  const std::unique_ptr<LocalEngine> engine = LocalEngine::Create(MakeDevices(flags), std::move(options));
+  absl::StatusOr<std::vector<EngineDevice>> devices = MakeDevices(flags);
+  if (!devices.ok()) {
+    std::fprintf(stderr, "tensord: %s\n", std::string(devices.status().message()).c_str());
+    return ReasonOf(devices.status()) == Reason::kDeviceUnknown ? kBadFlags : kCannotStart;
+  }
+  const std::unique_ptr<LocalEngine> engine = LocalEngine::Create(*std::move(devices), std::move(options));
 
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(*engine, flags.server);
   if (!server.ok()) {

@@ -1,157 +1,97 @@
 #include "kernels/emulated/emulated_backend.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/core/error.h"
-#include "kernels/cpu/cpu_backend.h"
+#include "kernels/core/text.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/emulated/control.h"
 
 namespace tensord {
 namespace {
 
-// Host memory, no more of it than the device is said to have. Counted by pages, as a device does.
-class BoundedMemory final : public MemoryResource {
+// Who uses the emulated driver, and how it was set up for them.
+class Users {
  public:
-  BoundedMemory(MemoryResource& host, DeviceId device, size_t bytes) : host_(host), device_(device), total_(bytes) {}
-
-  absl::StatusOr<void*> Allocate(size_t bytes, StreamId stream) override {
-    const size_t pages = Pages(bytes);
-    {
-      absl::MutexLock lock(&mutex_);
-      if (bytes > total_ || pages > total_ - used_) return Refuse(bytes, total_ - used_);
-      used_ += pages;
-      peak_ = std::max(peak_, used_);
-      ++allocations_;
-    }
-    absl::StatusOr<void*> block = host_.Allocate(bytes, stream);
-    if (!block.ok()) {
-      absl::MutexLock lock(&mutex_);
-      used_ -= pages;
-      --allocations_;
-      return Refuse(bytes, total_ - used_);
-    }
-    return block;
-  }
-
-  void Deallocate(void* block, size_t bytes, StreamId stream) override {
-    host_.Deallocate(block, bytes, stream);
+  absl::Status Join(const EmulatedOptions& wanted) {
     absl::MutexLock lock(&mutex_);
-    used_ -= Pages(bytes);
+    if (count_ == 0) {
+      emulated::Options options;
+      options.devices = static_cast<int>(wanted.devices);
+      options.memory_bytes = wanted.memory_bytes;
+      options.peers = wanted.peers;
+      emulated::Configure(options);
+      devices_ = wanted.devices;
+      bytes_ = wanted.memory_bytes;
+      peers_ = wanted.peers;
+    } else if (wanted.devices > devices_ || wanted.memory_bytes != bytes_ || wanted.peers != peers_) {
+      return Error(Reason::kFeatureUnavailable)
+          .With("feature", StrCat(wanted.devices, " emulated devices of ", wanted.memory_bytes, " bytes"))
+          .With("available", StrCat(devices_, " of ", bytes_, " bytes, which are in use"));
+    }
+    ++count_;
+    return absl::OkStatus();
   }
-
-  MemoryStats Stats() const override {
+  void Leave() {
     absl::MutexLock lock(&mutex_);
-    MemoryStats stats;
-    stats.total = static_cast<int64_t>(total_);
-    stats.free = static_cast<int64_t>(total_ - used_);
-    stats.used = static_cast<int64_t>(used_);
-    stats.peak = static_cast<int64_t>(peak_);
-    stats.largest_free = stats.free;
-    stats.allocations = allocations_;
-    return stats;
+    --count_;
   }
 
  private:
-  static size_t Pages(size_t bytes) {
-    constexpr size_t kPage = 4096;
-    return bytes / kPage * kPage + (bytes % kPage != 0 ? kPage : 0);
-  }
-
-  absl::Status Refuse(size_t bytes, size_t free) const {
-    ErrorShortage shortage;
-    shortage.device = device_.ToString();
-    shortage.requested = bytes;
-    shortage.free = free;
-    shortage.largest_free = free;
-    shortage.limit = total_;
-    return Error(Reason::kMemoryExhausted)
-        .With("device", device_.ToString())
-        .With("requested", bytes)
-        .With("free", free)
-        .With("cached", 0)
-        .Shortage(shortage);
-  }
-
-  MemoryResource& host_;
-  const DeviceId device_;
-  const size_t total_;
-  mutable absl::Mutex mutex_;
-  size_t used_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t peak_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t allocations_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Mutex mutex_;
+  size_t count_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t devices_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool peers_ ABSL_GUARDED_BY(mutex_) = true;
 };
-
-DeviceInfo EmulatedInfo(uint32_t index) {
-  DeviceInfo info;
-  info.id = DeviceId{DeviceKind::kCuda, index};
-  info.model = "Emulated CUDA device";
-  char text[64];
-  // Made up, but the same at every start: identity is what uuid and bus id are for.
-  std::snprintf(text, sizeof(text), "GPU-e3a1c0de-0000-4000-8000-%012x", index);
-  info.uuid = text;
-  std::snprintf(text, sizeof(text), "%04x:%02x:00.0", index / 255, index % 255 + 1);
-  info.pci_bus_id = text;
-  info.emulated = true;
-  return info;
+Users& DriverUsers() {
+  static auto* const users = new Users();
+  return *users;
 }
 
-class EmulatedBackend final : public Backend {
+// Keeps the driver as it is while it lives.
+class Membership {
  public:
-  explicit EmulatedBackend(const EmulatedOptions& options)
-      : info_(EmulatedInfo(options.index)),
-        cpu_(MakeCpuBackend({})),
-        memory_(cpu_->memory(), info_.id, options.memory_bytes) {
-    info_.compute_units = cpu_->Info().compute_units;
+  static absl::StatusOr<std::shared_ptr<Membership>> Join(const EmulatedOptions& options) {
+    TENSORD_RETURN_IF_ERROR(DriverUsers().Join(options));
+    return std::shared_ptr<Membership>(new Membership());
   }
-
-  const DeviceInfo& Info() const override { return info_; }
-  DeviceTelemetry Telemetry() override { return {}; }  // nothing to measure
-  absl::Status Health() override { return cpu_->Health(); }
-  MemoryResource& memory() override { return memory_; }
-  bool host_addressable() const override { return false; }
-  bool Supports(Op op, Dtype compute) const override { return cpu_->Supports(op, compute); }
-  StreamId default_stream() const override { return cpu_->default_stream(); }
-
-  absl::Status Run(const KernelCall& call, StreamId stream, MemoryResource& scratch) override {
-    absl::Status status = cpu_->Run(call, stream, scratch);
-    // What the CPU backend says of itself holds for this device.
-    if (!status.ok() && ReasonOf(status) == Reason::kOpUnsupported) {
-      const ErrorDetails details = DetailsOf(status);
-      return Error(Reason::kOpUnsupported)
-          .With("op", details.Get("op"))
-          .With("dtype", details.Get("dtype"))
-          .With("device", info_.id.ToString())
-          .With("supported", details.Get("supported"));
-    }
-    return status;
-  }
-  absl::Status Upload(void* device, const void* host, size_t bytes, StreamId stream) override {
-    return cpu_->Upload(device, host, bytes, stream);
-  }
-  absl::Status Download(void* host, const void* device, size_t bytes, StreamId stream) override {
-    return cpu_->Download(host, device, bytes, stream);
-  }
-  absl::Status CopyFrom(Backend& source, const void* source_data, void* data, size_t bytes, StreamId stream) override {
-    return cpu_->CopyFrom(source, source_data, data, bytes, stream);
-  }
-  absl::Status Synchronize(StreamId stream) override { return cpu_->Synchronize(stream); }
+  ~Membership() { DriverUsers().Leave(); }
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
 
  private:
-  DeviceInfo info_;
-  std::unique_ptr<Backend> cpu_;
-  BoundedMemory memory_;
+  Membership() = default;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeEmulatedBackend(const EmulatedOptions& options) {
-  return std::make_unique<EmulatedBackend>(options);
+absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeEmulatedBackends(const EmulatedOptions& options) {
+  TENSORD_ASSIGN_OR_RETURN(const std::shared_ptr<Membership> membership, Membership::Join(options));
+  cuda::CudaDevices found = cuda::ListCudaDevices();
+  if (found.devices.size() < options.devices) {
+    return Error(Reason::kInternal).With("id", "emulated").With("cause", found.why);
+  }
+  found.devices.resize(options.devices);
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (const cuda::CudaDevice& device : found.devices) {
+    TENSORD_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, cuda::MakeCudaBackend({.device = device,
+                                                                                      .all = found.devices,
+                                                                                      .allow_tf32 = options.allow_tf32,
+                                                                                      .emulated = true,
+                                                                                      .driver = membership}));
+    backends.push_back(std::move(backend));
+  }
+  return backends;
+}
+
+std::unique_ptr<Backend> MakeEmulatedBackend(size_t memory_bytes) {
+  auto backends = MakeEmulatedBackends({.devices = 1, .memory_bytes = memory_bytes});
+  if (!backends.ok()) std::abort();
+  return std::move(backends->front());
 }
 
 }  // namespace tensord

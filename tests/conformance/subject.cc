@@ -32,9 +32,9 @@ class InProcess : public Subject {
   explicit InProcess(const EngineOptions& options) {
     std::vector<EngineDevice> devices;
     devices.push_back(WithStack(MakeCpuBackend({}), 0));
-    for (uint32_t i = 0; i < kEmulatedDevices; ++i) {
-      devices.push_back(WithStack(MakeEmulatedBackend({.index = i, .memory_bytes = kEmulatedBytes}), 0));
-    }
+    auto emulated = MakeEmulatedBackends({.devices = kEmulatedDevices, .memory_bytes = kEmulatedBytes});
+    if (!emulated.ok()) std::abort();
+    for (std::unique_ptr<Backend>& backend : *emulated) devices.push_back(WithStack(std::move(backend), 0));
     engine_ = LocalEngine::Create(std::move(devices), options);
   }
   Engine& engine() override { return *engine_; }

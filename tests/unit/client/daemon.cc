@@ -51,8 +51,9 @@ sockaddr_in Loopback(int port) {
 Daemon::Daemon(EngineOptions options) {
   std::vector<EngineDevice> devices;
   devices.push_back(Stacked(MakeCpuBackend({})));
-  for (uint32_t i = 0; i < 2; ++i)
-    devices.push_back(Stacked(MakeEmulatedBackend({.index = i, .memory_bytes = size_t{256} << 20})));
+  for (std::unique_ptr<Backend>& backend :
+       Must(MakeEmulatedBackends({.devices = 2, .memory_bytes = size_t{256} << 20})))
+    devices.push_back(Stacked(std::move(backend)));
   engine_ = LocalEngine::Create(std::move(devices), options);
   server_ = Must(Server::Start(*engine_, {.listen = {"127.0.0.1:0"}, .limits = options.limits}));
   address_ = server_->addresses()[0];

@@ -1,6 +1,7 @@
 // An engine in this process with the CPU and emulated CUDA devices, composed as main.cc does it.
 #pragma once
 
+#include <cstdlib>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -23,9 +24,9 @@ inline EngineDevice WithStack(std::unique_ptr<Backend> backend) {
 inline std::unique_ptr<LocalEngine> MakeTestingEngine(uint32_t cuda_devices = 1) {
   std::vector<EngineDevice> devices;
   devices.push_back(WithStack(MakeCpuBackend({})));
-  for (uint32_t i = 0; i < cuda_devices; ++i) {
-    devices.push_back(WithStack(MakeEmulatedBackend({.index = i, .memory_bytes = size_t{64} << 20})));
-  }
+  auto emulated = MakeEmulatedBackends({.devices = cuda_devices, .memory_bytes = size_t{64} << 20});
+  if (!emulated.ok()) std::abort();
+  for (std::unique_ptr<Backend>& backend : *emulated) devices.push_back(WithStack(std::move(backend)));
   return LocalEngine::Create(std::move(devices), {});
 }
 
