@@ -6,8 +6,11 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <set>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/stubs/logging.h"
@@ -32,6 +35,9 @@ namespace {
 constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(20);
 // After the grace: for statuses that are on their way.
 constexpr absl::Duration kLastWords = absl::Milliseconds(500);
+
+// What health calls a device.
+std::string DeviceService(std::string_view device) { return StrCat("tensord.device/", device); }
 
 constexpr const char* kServices[] = {"tensord.v1.Devices", "tensord.v1.Sessions", "tensord.v1.Tensors",
                                      "tensord.v1.Compute", "tensord.v1.Models"};
@@ -120,6 +126,7 @@ class GrpcServer final : public Server {
     }
     for (size_t i = 0; i < wanted.size(); ++i) TENSORD_RETURN_IF_ERROR(Bound(wanted[i], ports[i]));
     SetServing(true);
+    for (const std::string& device : options_.devices) SetDevice(device, true);
     return absl::OkStatus();
   }
 
@@ -130,6 +137,8 @@ class GrpcServer final : public Server {
     services_.calls.BeginDrain(grace);
   }
 
+  void DeviceLost(std::string_view device) override { SetDevice(device, false); }
+
   bool AwaitCalls(absl::Time deadline) override { return services_.calls.AwaitFinite(deadline); }
 
   void Stop() override {
@@ -138,7 +147,10 @@ class GrpcServer final : public Server {
     services_.calls.EndAll();
     server_->Shutdown(absl::ToChronoTime(absl::Now() + kLastWords));
     server_->Wait();
-    server_.reset();
+    {
+      absl::MutexLock lock(&devices_mutex_);
+      server_.reset();
+    }
     RemoveSockets();
   }
 
@@ -209,6 +221,15 @@ class GrpcServer final : public Server {
     for (const char* name : kServices) health->SetServingStatus(name, serving);
   }
 
+  // A device that is lost stays so, whatever is said of it later.
+  void SetDevice(std::string_view device, bool serving) {
+    absl::MutexLock lock(&devices_mutex_);
+    grpc::HealthCheckServiceInterface* const health = server_ == nullptr ? nullptr : server_->GetHealthCheckService();
+    if (!serving) lost_devices_.insert(std::string(device));
+    if (health == nullptr) return;
+    health->SetServingStatus(DeviceService(device), !lost_devices_.contains(std::string(device)));
+  }
+
   const ServerOptions options_;
   rpc::Services services_;
   std::vector<std::unique_ptr<grpc::Service>> parts_;
@@ -216,6 +237,8 @@ class GrpcServer final : public Server {
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
   std::vector<std::pair<std::string, ino_t>> sockets_;
+  absl::Mutex devices_mutex_;
+  std::set<std::string> lost_devices_ ABSL_GUARDED_BY(devices_mutex_);
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -41,6 +42,8 @@ struct ServerOptions {
   absl::Duration min_ping_interval = absl::Seconds(10);
   // Idle connections are probed so often; one that does not answer within 20 s is closed.
   absl::Duration keepalive = absl::Seconds(30);
+  // Devices with a health of their own: cuda:0 is the service "tensord.device/cuda:0".
+  std::vector<std::string> devices;
 };
 
 class Server {
@@ -55,6 +58,8 @@ class Server {
 
   // Health turns NOT_SERVING, watches end, new calls get DRAINING, streams get it as a notice. Idempotent.
   virtual void BeginDrain(absl::Duration grace) = 0;
+  // The device's own health turns NOT_SERVING, for good; the daemon's stays what it is. Any time.
+  virtual void DeviceLost(std::string_view device) = 0;
   // Waits for unary calls, uploads and downloads; false if some are left at `deadline`.
   virtual bool AwaitCalls(absl::Time deadline) = 0;
   // Ends open calls with DRAINING, closes every connection, removes socket files.

@@ -123,6 +123,23 @@ TEST_F(ServerTest, HealthFollowsTheDrain) {
   for (const char* service : {"", "tensord.v1.Compute"}) EXPECT_EQ(Health(service), 2) << service;
 }
 
+TEST_F(ServerTest, ADeviceHasAHealthOfItsOwn) {
+  ServerOptions options;
+  options.listen = {"unix:" + Socket()};
+  options.devices = {"cuda:0", "cuda:1"};
+  const auto server = Server::Start(engine_, options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  channel_ = grpc::CreateChannel((*server)->addresses()[0], grpc::InsecureChannelCredentials());
+  for (const char* device : {"cuda:0", "cuda:1"}) EXPECT_EQ(Health(StrCat("tensord.device/", device)), 1);
+  EXPECT_EQ(Health("tensord.device/cuda:2"), -static_cast<int>(grpc::NOT_FOUND));
+  (*server)->DeviceLost("cuda:0");
+  EXPECT_EQ(Health("tensord.device/cuda:0"), 2);
+  EXPECT_EQ(Health("tensord.device/cuda:1"), 1);
+  EXPECT_EQ(Health(""), 1) << "the daemon goes on";
+  (*server)->Stop();
+  (*server)->DeviceLost("cuda:1");
+}
+
 TEST_F(ServerTest, ReflectionIsForThisMachineAlone) {
   Start();
   EXPECT_TRUE(Reflects(server_->addresses()[0]));
