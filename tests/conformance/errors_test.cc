@@ -333,22 +333,21 @@ TEST_P(ErrorsTest, ZeroDimensionsMakeNoException) {
 TEST_P(ErrorsTest, OutOfMemoryLeavesTheDeviceUsable) {
   const auto used = [&] { return local().CountAlive().buffer_bytes; };
   const uint64_t before = used();
-  std::vector<uint64_t> held;
-  absl::Status status;
-  while (status.ok() && held.size() < 100) {
-    const auto id = session().Run(Op::kOnes, {}, Create(Dtype::kFloat32, {2 << 20}, "cuda:0"));
-    status = id.status();
-    if (id.ok()) held.push_back(*id);
-  }
-  ExpectReason(status, Reason::kMemoryExhausted, {"device", "requested", "free", "cached"});
+  // What is idle makes room, so that only work whose operands and result do not fit together is refused.
+  const CreateAttributes large = Create(Dtype::kFloat32, {6 << 20}, "cuda:0");
+  const uint64_t a = session().MustRun(Op::kOnes, {}, large);
+  const uint64_t b = session().MustRun(Op::kOnes, {}, large);
+  const absl::Status status = session().Run(Op::kAdd, {a, b}).status();
+  ExpectReason(status, Reason::kMemoryExhausted, {"device", "requested", "free", "cached", "working_set"});
+  EXPECT_EQ(DetailsOf(status).Get("working_set"), std::to_string(uint64_t{72} << 20));
   const auto shortage = DetailsOf(status).shortage;
   ASSERT_TRUE(shortage.has_value());
   EXPECT_EQ(shortage->device, "cuda:0");
-  EXPECT_EQ(shortage->requested, uint64_t{8} << 20);
+  EXPECT_EQ(shortage->requested, uint64_t{24} << 20);
   ASSERT_FALSE(shortage->holders.empty());
   EXPECT_EQ(shortage->holders[0].session, session().opened().session);
-  EXPECT_EQ(shortage->holders[0].bytes, held.size() * (uint64_t{8} << 20));
-  session().Free(held);
+  EXPECT_EQ(shortage->holders[0].bytes, uint64_t{48} << 20);
+  session().Free({a, b});
   EXPECT_EQ(used(), before);
   session().MustRun(Op::kOnes, {}, Create(Dtype::kFloat32, {12 << 20}, "cuda:0"));
 }
