@@ -195,7 +195,7 @@ class CudaBackend final : public Backend {
     if (source.host_addressable()) return Upload(data, source_data, bytes, stream);
     if (Live().Has(&source)) {
       auto& other = static_cast<CudaBackend&>(source);
-      if (other.runtime_->ordinal() == runtime_->ordinal()) {
+      if (&other == this) {
         return runtime_->Check(cudaMemcpyAsync(data, source_data, bytes, cudaMemcpyDeviceToDevice, compute_),
                                "cudaMemcpyAsync on the device");
       }

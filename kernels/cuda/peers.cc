@@ -43,7 +43,10 @@ absl::StatusOr<bool> Peers::Open(int other) {
 
 absl::Status CopyBetween(const Endpoint& source, const void* from, const Endpoint& target, void* to, size_t bytes,
                          Peers& peers) {
-  TENSORD_ASSIGN_OR_RETURN(const bool direct, peers.Open(source.runtime.ordinal()));
+  bool direct = source.runtime.ordinal() == target.runtime.ordinal();
+  if (!direct) {
+    TENSORD_ASSIGN_OR_RETURN(direct, peers.Open(source.runtime.ordinal()));
+  }
   if (!direct) {
     // Each chunk is read after the source's stream and is in host memory before it goes on, so nothing is left to order.
     const auto read = [&](void* chunk, size_t offset, size_t count) {

@@ -3,11 +3,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "client/cpp/remote_engine.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda/plugin/loader.h"
 #include "kernels/emulated/emulated_backend.h"
 #include "server/memory/memory.h"
 #include "server/rpc/server.h"
@@ -17,6 +22,34 @@ namespace {
 
 constexpr size_t kEmulatedBytes = size_t{64} << 20;
 constexpr uint32_t kEmulatedDevices = 2;
+
+[[noreturn]] void GiveUp(const std::string& why) {
+  std::fprintf(stderr, "no CUDA device to test: %s\n", why.c_str());
+  std::exit(77);
+}
+
+// cuda:0 and cuda:1: emulated, or, where TENSORD_TEST_PLUGIN is set, what the plugin finds; a single GPU is then both,
+// with the memory of the emulated ones.
+std::vector<std::unique_ptr<Backend>> CudaBackends() {
+  std::vector<std::unique_ptr<Backend>> backends;
+  if (getenv("TENSORD_TEST_PLUGIN") == nullptr) {
+    auto emulated = MakeEmulatedBackends({.devices = kEmulatedDevices, .memory_bytes = kEmulatedBytes});
+    if (!emulated.ok()) std::abort();
+    return *std::move(emulated);
+  }
+  static const cuda::LoadedPlugin loaded = cuda::LoadCudaPlugin();
+  if (loaded.plugin == nullptr) GiveUp(loaded.why);
+  cuda::CudaDevices found = loaded.plugin->list();
+  if (found.devices.empty()) GiveUp(found.why);
+  for (uint32_t i = 0; i < kEmulatedDevices; ++i) {
+    cuda::CudaDevice device = found.devices[std::min<size_t>(i, found.devices.size() - 1)];
+    device.id = DeviceId{DeviceKind::kCuda, i};
+    auto backend = loaded.plugin->make({.device = device, .all = found.devices});
+    if (!backend.ok()) GiveUp(backend.status().ToString());
+    backends.push_back(*std::move(backend));
+  }
+  return backends;
+}
 
 // The stack that main.cc composes: pool, statistics, limit.
 EngineDevice WithStack(std::unique_ptr<Backend> backend, size_t limit) {
@@ -32,9 +65,10 @@ class InProcess : public Subject {
   explicit InProcess(const EngineOptions& options) {
     std::vector<EngineDevice> devices;
     devices.push_back(WithStack(MakeCpuBackend({}), 0));
-    auto emulated = MakeEmulatedBackends({.devices = kEmulatedDevices, .memory_bytes = kEmulatedBytes});
-    if (!emulated.ok()) std::abort();
-    for (std::unique_ptr<Backend>& backend : *emulated) devices.push_back(WithStack(std::move(backend), 0));
+    for (std::unique_ptr<Backend>& backend : CudaBackends()) {
+      const size_t limit = backend->Info().emulated ? 0 : kEmulatedBytes;
+      devices.push_back(WithStack(std::move(backend), limit));
+    }
     engine_ = LocalEngine::Create(std::move(devices), options);
   }
   Engine& engine() override { return *engine_; }

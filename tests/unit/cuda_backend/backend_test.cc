@@ -192,6 +192,24 @@ TEST_P(Modes, CopiesBetweenDevicesWithAndWithoutPeers) {
   }
 }
 
+TEST_P(Modes, CopiesBetweenBackendsOnOneDevice) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    Emulator emulator({.memory_bytes = 8 * kMiB, .mode = GetParam(), .seed = seed});
+    Backend& one = emulator.Make(0);
+    Backend& two = emulator.Make(0);
+    Block a(one, 4096);
+    Block b(two, 4096);
+    const std::vector<float> values(1024, 3.0F);
+    ASSERT_TRUE(one.Upload(a.data(), values.data(), 4096, 0).ok());
+    ASSERT_TRUE(RunUnary(one, Op::kNegative, a.data(), a.data(), 1024).ok());
+    ASSERT_TRUE(two.CopyFrom(one, a.data(), b.data(), 4096, 0).ok());
+    ASSERT_TRUE(RunUnary(one, Op::kNegative, a.data(), a.data(), 1024).ok());
+    std::vector<float> got(1024);
+    ASSERT_TRUE(two.Download(got.data(), b.data(), 4096, 0).ok());
+    EXPECT_EQ(got, std::vector<float>(1024, -3.0F));
+  }
+}
+
 TEST(CudaBackend, CopiesToAndFromTheCpu) {
   Emulator emulator({.memory_bytes = 64 * kMiB, .mode = Mode::kLazy});
   Backend& device = emulator.Make();
