@@ -10,9 +10,9 @@
 #include "kernels/emulated/fiber.h"
 #include "kernels/emulated/random.h"
 
-extern thread_local constinit uint3 blockIdx __attribute__((tls_model("initial-exec")));
-extern thread_local constinit dim3 blockDim __attribute__((tls_model("initial-exec")));
-extern thread_local constinit dim3 gridDim __attribute__((tls_model("initial-exec")));
+extern thread_local constinit uint3 blockIdx __attribute__((tls_model("initial-exec"), visibility("default")));
+extern thread_local constinit dim3 blockDim __attribute__((tls_model("initial-exec"), visibility("default")));
+extern thread_local constinit dim3 gridDim __attribute__((tls_model("initial-exec"), visibility("default")));
 
 namespace tensord::emulated {
 

@@ -21,6 +21,7 @@
 
 namespace tensord::emulated {
 
+#pragma GCC visibility push(default)  // the fake libcudart.so exports these
 // When enqueued work runs.
 enum class Mode : uint8_t {
   kEager,       // before the call that enqueues it returns
@@ -47,6 +48,12 @@ struct Options {
   // What every call answers, as where there is no driver (35), no device (100) or a driver that does not fit (803).
   cudaError_t startup_error = cudaSuccess;
 };
+
+// What a process begins with: Options(), changed by the variable TENSORD_EMULATED_CUDA, a comma-separated list of
+//   devices=N  memory=BYTES|KiB|MiB|GiB  mode=eager|lazy|background  order=ascending|descending|random  seed=N
+//   multiprocessors=N  peers=0|1  guard=0|1  fill=0|1  reports=0|1  startup_error=CODE
+// Exits with a message where it is none of these: a test with a wrong set-up must not pass.
+Options OptionsFromEnvironment();
 
 // Begins anew: devices without allocations, streams, events, errors, faults; the calling thread's device is 0. All devices
 // must be idle, and handles from before are dead.
@@ -100,5 +107,7 @@ class DeviceAccess {
   DeviceAccess(const DeviceAccess&) = delete;
   DeviceAccess& operator=(const DeviceAccess&) = delete;
 };
+
+#pragma GCC visibility pop
 
 }  // namespace tensord::emulated

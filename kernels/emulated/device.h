@@ -19,17 +19,21 @@
 #define __launch_bounds__(...)
 #define __forceinline__ inline __attribute__((always_inline))
 
-extern thread_local constinit uint3 blockIdx __attribute__((tls_model("initial-exec")));
-extern thread_local constinit dim3 blockDim __attribute__((tls_model("initial-exec")));
-extern thread_local constinit dim3 gridDim __attribute__((tls_model("initial-exec")));
+extern thread_local constinit uint3 blockIdx __attribute__((tls_model("initial-exec"), visibility("default")));
+extern thread_local constinit dim3 blockDim __attribute__((tls_model("initial-exec"), visibility("default")));
+extern thread_local constinit dim3 gridDim __attribute__((tls_model("initial-exec"), visibility("default")));
 inline constexpr int warpSize = 32;
 
 namespace tensord::emulated {
+
+#pragma GCC visibility push(default)  // the fake libcudart.so exports these
 
 // Shared memory of the running block that belongs to `key`: the same for all its threads, filled with 0xFF.
 void* SharedArray(const void* key, size_t bytes, size_t alignment, const char* file, int line);
 // The launch's dynamic shared memory.
 void* DynamicShared(const char* file, int line);
+
+#pragma GCC visibility pop
 
 template <class T, size_t... Extents>
 struct SharedType {
@@ -50,10 +54,11 @@ struct SharedType<T, Extent, Rest...> {
 #define TENSORD_DYNAMIC_SHARED(T, name) \
   T* name = static_cast<T*>(::tensord::emulated::DynamicShared(__FILE__, __LINE__))
 
-#define TENSORD_LAUNCH(kernel, grid, block, shared_bytes, stream, ...) \
-  ::tensord::emulated::KernelOf<kernel>::Launch(false, grid, block, shared_bytes, stream __VA_OPT__(, ) __VA_ARGS__)
+#define TENSORD_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                     \
+  ::tensord::emulated::KernelOf<kernel>::template Launch<false>(grid, block, shared_bytes, \
+                                                                stream __VA_OPT__(, ) __VA_ARGS__)
 #define TENSORD_LAUNCH_FLAT(kernel, grid, block, stream, ...) \
-  ::tensord::emulated::KernelOf<kernel>::Launch(true, grid, block, 0, stream __VA_OPT__(, ) __VA_ARGS__)
+  ::tensord::emulated::KernelOf<kernel>::template Launch<true>(grid, block, 0, stream __VA_OPT__(, ) __VA_ARGS__)
 
 #include "kernels/emulated/device_atomics.h"
 #include "kernels/emulated/device_collectives.h"

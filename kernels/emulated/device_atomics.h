@@ -10,7 +10,7 @@
 
 namespace tensord::emulated {
 
-void MaybePreempt();
+__attribute__((visibility("default"))) void MaybePreempt();
 
 template <class T>
 inline T FetchAdd(T* data, T value) {

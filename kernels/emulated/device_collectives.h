@@ -16,10 +16,14 @@ enum class Collective : uint8_t { kSync, kShuffle, kBallot };
 // Where device code calls: told apart by file and line.
 #define TENSORD_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
+#pragma GCC visibility push(default)  // the fake libcudart.so exports these
+
 void BlockBarrier(const char* file, int line);
 // Waits until all lanes of `mask` are here. Shuffle: the value of lane `source`. Ballot: the lanes with value != 0.
 uint64_t WarpCollective(Collective kind, unsigned mask, uint64_t value, int source, const char* file, int line);
 int Lane();
+
+#pragma GCC visibility pop
 
 enum class Shift : uint8_t { kIndex, kXor, kUp, kDown };
 

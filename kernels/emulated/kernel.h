@@ -15,33 +15,41 @@
 #include <typeinfo>
 #include <utility>
 
-extern thread_local constinit uint3 threadIdx __attribute__((tls_model("initial-exec")));
+extern thread_local constinit uint3 threadIdx __attribute__((tls_model("initial-exec"), visibility("default")));
+
+// In no namespace: its type's name then has the kernel's in it, unabbreviated.
+template <auto Function>
+struct TensordKernelTag {};
 
 namespace tensord::emulated {
 
 struct Kernel {
   const void* function;
   const char* signature;  // the compiler's words for the kernel: "… [with auto Function = Scale<float>]"
-  const char* type_name;  // typeid of a type that has the kernel in it: holds the mangled name
+  const char* type_name;  // of a type that has the kernel in it, mangled: "16TensordKernelTagIXadL_Z…EEE"
   // Runs one thread of a kernel.
   void (*run_thread)(void* const* arguments);
   // Runs threads of one block one after another, in the order given.
   void (*run_threads)(void* const* arguments, const uint3* threads, uint32_t count);
   const uint32_t* argument_sizes;
   uint32_t argument_count;
-  // The list of all kernels that some launch names.
+  // The list of all kernels that some launch names, and how launches name this one.
   mutable const Kernel* next = nullptr;
+  mutable bool launched_flat = false, launched_on_fibers = false;
 };
 
-// Adds a kernel to the list of all kernels. Called before main.
+#pragma GCC visibility push(default)  // the fake libcudart.so exports these
+
+// Adds a kernel to the list of all kernels. Called before main, or by a library of kernels when it is opened.
 bool Register(const Kernel& kernel);
+// Some launch of it is flat, or is not: what a launch that does not say so goes by.
+bool RegisterLaunch(const Kernel& kernel, bool flat);
 
 // Enqueues a launch. `flat`: the kernel's threads neither wait for one another nor exchange values.
 cudaError_t Launch(const Kernel& kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
                    void** arguments, bool flat);
 
-template <auto Function>
-struct KernelTag {};
+#pragma GCC visibility pop
 
 template <auto Function>
 struct KernelOf;
@@ -64,20 +72,23 @@ struct KernelOf<Function> {
   static constexpr uint32_t kSizes[sizeof...(P) + 1] = {sizeof(P)..., 0};
   static inline const Kernel kernel = {reinterpret_cast<const void*>(Function),
                                        Signature(),
-                                       typeid(KernelTag<Function>).name(),
+                                       typeid(TensordKernelTag<Function>).name(),
                                        &RunThread,
                                        &RunThreads,
                                        kSizes,
                                        sizeof...(P)};
   static inline const bool registered = Register(kernel);
+  template <bool kFlat>
+  static inline const bool launch_registered = RegisterLaunch(kernel, kFlat);
 
-  template <class... A>
-  static cudaError_t Launch(bool flat, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, A&&... values) {
+  template <bool kFlat, class... A>
+  static cudaError_t Launch(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, A&&... values) {
     static_assert(sizeof...(A) == sizeof...(P), "as many arguments as the kernel has parameters");
     (void)registered;
+    (void)launch_registered<kFlat>;
     return [&](P... parameters) {
       void* arguments[] = {const_cast<void*>(static_cast<const void*>(&parameters))..., nullptr};
-      return emulated::Launch(kernel, grid, block, shared_bytes, stream, arguments, flat);
+      return emulated::Launch(kernel, grid, block, shared_bytes, stream, arguments, kFlat);
     }(std::forward<A>(values)...);
   }
 

@@ -34,7 +34,7 @@ Runtime& Runtime::Get() {
   return *runtime;
 }
 
-Runtime::Runtime() { Configure(Options()); }
+Runtime::Runtime() { Configure(OptionsFromEnvironment()); }
 
 void Runtime::Configure(const Options& new_options) {
   const Lock lock(mutex_);

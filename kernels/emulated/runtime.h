@@ -24,6 +24,7 @@
 namespace tensord::emulated {
 
 struct Stream;
+struct Kernel;
 
 // Something enqueued: done when the stream has completed `index` operations.
 struct Point {
@@ -169,6 +170,10 @@ class Runtime {
   Random random_;
   bool worker_ = false;
 };
+
+// All kernels that some launch names; and who knows kernels by what nvcc registered (fake/registration.cc).
+const Kernel* FirstKernel();
+void SetKernelOfStub(const Kernel* (*find)(const void* function));
 
 // The calling thread's last error, and whether it runs a host function of a stream.
 cudaError_t TakeLastError();

@@ -19,6 +19,7 @@ constexpr size_t kDefaultDynamicShared = size_t{48} << 10;
 constexpr int kMaxDynamicShared = 227 << 10;
 
 const Kernel* first_kernel = nullptr;
+const Kernel* (*kernel_of_stub)(const void* function) = nullptr;
 
 bool WithinLimits(const dim3& grid, const dim3& block) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0) return false;
@@ -85,11 +86,14 @@ cudaError_t LaunchIn(Runtime& runtime, Lock& lock, const Kernel& kernel, dim3 gr
   });
 }
 
+// Where the launch does not say: flat if every launch that says so is.
+bool IsFlat(const Kernel& kernel) { return kernel.launched_flat && !kernel.launched_on_fibers; }
+
 const Kernel* KernelAt(const void* function) {
   for (const Kernel* kernel = first_kernel; kernel != nullptr; kernel = kernel->next) {
     if (kernel->function == function) return kernel;
   }
-  return nullptr;
+  return kernel_of_stub == nullptr ? nullptr : kernel_of_stub(function);
 }
 
 }  // namespace
@@ -99,6 +103,14 @@ bool Register(const Kernel& kernel) {
   first_kernel = &kernel;
   return true;
 }
+
+bool RegisterLaunch(const Kernel& kernel, bool flat) {
+  (flat ? kernel.launched_flat : kernel.launched_on_fibers) = true;
+  return true;
+}
+
+const Kernel* FirstKernel() { return first_kernel; }
+void SetKernelOfStub(const Kernel* (*find)(const void* function)) { kernel_of_stub = find; }
 
 cudaError_t Launch(const Kernel& kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
                    void** arguments, bool flat) {
@@ -123,7 +135,8 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
   return runtime.Call(Api::cudaLaunchKernel, true, [&](Lock& lock) {
     const Kernel* kernel = tensord::emulated::KernelAt(function);
     if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
-    return tensord::emulated::LaunchIn(runtime, lock, *kernel, grid, block, shared_bytes, stream, arguments, false);
+    return tensord::emulated::LaunchIn(runtime, lock, *kernel, grid, block, shared_bytes, stream, arguments,
+                                       tensord::emulated::IsFlat(*kernel));
   });
 }
 
@@ -134,17 +147,20 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
     const Kernel* kernel = tensord::emulated::KernelAt(function);
     if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
     return tensord::emulated::LaunchIn(runtime, lock, *kernel, config->gridDim, config->blockDim,
-                                       config->dynamicSmemBytes, config->stream, arguments, false);
+                                       config->dynamicSmemBytes, config->stream, arguments,
+                                       tensord::emulated::IsFlat(*kernel));
   });
 }
 
 cudaError_t cudaFuncSetAttribute(const void* function, enum cudaFuncAttribute attribute, int value) {
   Runtime& runtime = Runtime::Get();
   return runtime.Call(Api::cudaFuncSetAttribute, true, [&](Lock&) {
+    const Kernel* kernel = tensord::emulated::KernelAt(function);
+    if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
     if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) return cudaSuccess;
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaErrorInvalidValue;
     if (value < 0 || value > tensord::emulated::kMaxDynamicShared) return cudaErrorInvalidValue;
-    runtime.dynamic_shared_limits[function] = value;
+    runtime.dynamic_shared_limits[kernel->function] = value;
     return cudaSuccess;
   });
 }
@@ -153,12 +169,13 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes* attributes, const v
   Runtime& runtime = Runtime::Get();
   return runtime.Call(Api::cudaFuncGetAttributes, true, [&](Lock&) {
     if (attributes == nullptr) return cudaErrorInvalidValue;
-    if (tensord::emulated::KernelAt(function) == nullptr) return cudaErrorInvalidDeviceFunction;
+    const Kernel* kernel = tensord::emulated::KernelAt(function);
+    if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
     *attributes = cudaFuncAttributes();
     attributes->maxThreadsPerBlock = static_cast<int>(tensord::emulated::kMaxThreads);
     attributes->numRegs = 32;
     attributes->ptxVersion = attributes->binaryVersion = 90;
-    const auto limit = runtime.dynamic_shared_limits.find(function);
+    const auto limit = runtime.dynamic_shared_limits.find(kernel->function);
     attributes->maxDynamicSharedSizeBytes = limit == runtime.dynamic_shared_limits.end()
                                                 ? static_cast<int>(tensord::emulated::kDefaultDynamicShared)
                                                 : limit->second;

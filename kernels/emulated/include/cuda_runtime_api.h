@@ -36,6 +36,7 @@
 #define cudaDeviceScheduleYield 0x02
 #define cudaDeviceScheduleBlockingSync 0x04
 
+#pragma GCC visibility push(default)
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -59,3 +60,4 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = 0);
 }
 #endif
+#pragma GCC visibility pop
