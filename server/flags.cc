@@ -189,6 +189,7 @@ std::optional<int> ParseFlags(int argc, char** argv, std::string_view version_te
   std::string grace = "30s";
   std::string shutdown_grace = "5s";
   std::string log_format = "text";
+  std::string on_device_loss;
   std::string message_size = "16MiB";
   std::string chunk_size = "4MiB";
   std::string inline_size = "1MiB";
@@ -219,6 +220,13 @@ std::optional<int> ParseFlags(int argc, char** argv, std::string_view version_te
                "Let float32 products on CUDA devices round their inputs to TF32 (10 bits of mantissa): faster, less "
                "exact.")
       ->envname("TENSORD_ALLOW_TF32")
+      ->group("Devices");
+  add("--on-device-loss", on_device_loss,
+      "When a device is lost for good: drain (open calls may end within --shutdown-grace) or exit (at once), both with "
+      "exit code 75 for a supervisor to start the daemon again; or stay, with the devices that are left. Default: "
+      "drain, "
+      "and exit where it was the only CUDA device.")
+      ->check(CLI::IsMember({"drain", "exit", "stay"}))
       ->group("Devices");
   add("--emulate-cuda", emulate,
       "COUNT emulated CUDA devices of SIZE memory each (1GiB) instead of this host's own: the CUDA backend on an "
@@ -311,6 +319,10 @@ std::optional<int> ParseFlags(int argc, char** argv, std::string_view version_te
   flags.lease = DurationOf(lease);
   flags.grace = DurationOf(grace);
   flags.shutdown_grace = DurationOf(shutdown_grace);
+  flags.on_device_loss = on_device_loss == "drain"  ? OnDeviceLoss::kDrain
+                         : on_device_loss == "exit" ? OnDeviceLoss::kExit
+                         : on_device_loss == "stay" ? OnDeviceLoss::kStay
+                                                    : OnDeviceLoss::kDefault;
   flags.log.format = log_format == "json" ? LogFormat::kJson : LogFormat::kText;
   limits.max_message_bytes = *ParseSize(message_size);
   limits.max_chunk_bytes = *ParseSize(chunk_size);

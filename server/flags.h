@@ -24,10 +24,19 @@
 
 namespace tensord {
 
+// What the daemon does when a device is lost for good (server/design: device loss).
+enum class OnDeviceLoss {
+  kDefault,  // kDrain; kExit where it was the only CUDA device
+  kDrain,    // lets open calls end within --shutdown-grace, then exits with code 75 for a supervisor to start it again
+  kExit,     // the same at once
+  kStay,     // goes on with the others
+};
+
 struct DaemonFlags {
   ServerOptions server;
   std::vector<std::string> devices;  // what to take: "cpu", "cuda", "cuda:1", "GPU-…", "MIG-…"; empty: all
   bool allow_tf32 = false;
+  OnDeviceLoss on_device_loss = OnDeviceLoss::kDefault;
   uint32_t emulated_devices = 0;
   size_t emulated_bytes = size_t{1} << 30;  // each
   std::map<DeviceId, size_t> memory_limits;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -31,6 +32,7 @@ namespace {
 constexpr std::string_view kVersion = TENSORD_VERSION;
 constexpr int kBadFlags = 2;
 constexpr int kCannotStart = 1;
+constexpr int kDeviceLost = 75;  // EX_TEMPFAIL: supervisors start the daemon again
 // Beyond the grace: for taking apart what has ended.
 constexpr absl::Duration kLastWords = absl::Seconds(2);
 
@@ -80,10 +82,42 @@ void ShutDown(Server& server, LocalEngine& engine, absl::Duration grace) {
   server.Stop();
 }
 
+// Tells the main thread, by SIGUSR2, that devices were lost and what the operator wants then. Called by the engine's
+// threads, once a device.
+class LossWatch {
+ public:
+  LossWatch(OnDeviceLoss wanted, pthread_t main_thread) : wanted_(wanted), main_thread_(main_thread) {}
+
+  // The devices whose loss is watched; before the first may be lost.
+  void Count(size_t cuda_devices) { left_ = cuda_devices; }
+  void Lost(DeviceId device, const absl::Status& loss) {
+    LogWarning("device lost", {{"name", device.ToString()}, {"why", std::string(loss.message())}});
+    const bool last = left_.fetch_sub(1) == 1;
+    if (wanted_ == OnDeviceLoss::kStay) return;
+    if (wanted_ == OnDeviceLoss::kExit || (wanted_ == OnDeviceLoss::kDefault && last)) at_once_ = true;
+    ends_ = true;
+    pthread_kill(main_thread_, SIGUSR2);
+  }
+  bool ends() const { return ends_; }
+  bool at_once() const { return at_once_; }
+
+ private:
+  const OnDeviceLoss wanted_;
+  const pthread_t main_thread_;
+  std::atomic<size_t> left_{0};
+  std::atomic<bool> ends_{false};
+  std::atomic<bool> at_once_{false};
+};
+
+std::string_view NameOf(int signal) {
+  return signal == SIGUSR2 ? "device lost" : signal == SIGTERM ? "SIGTERM" : "SIGINT";
+}
+
 int Run(const DaemonFlags& flags) {
   // Blocked before any thread is made, so that only the main thread takes them.
   sigset_t waited = StopSignals();
   sigaddset(&waited, SIGUSR1);
+  sigaddset(&waited, SIGUSR2);
   pthread_sigmask(SIG_BLOCK, &waited, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 
@@ -95,11 +129,15 @@ int Run(const DaemonFlags& flags) {
   options.daemon_version = std::string(kVersion);
   options.default_lease = flags.lease;
   options.default_grace = flags.grace;
+  const pthread_t main_thread = pthread_self();
+  LossWatch watch(flags.on_device_loss, main_thread);  // outlives the engine
+  options.on_device_loss = [&watch](DeviceId device, const absl::Status& loss) { watch.Lost(device, loss); };
   absl::StatusOr<std::vector<EngineDevice>> devices = MakeDevices(flags);
   if (!devices.ok()) {
     std::fprintf(stderr, "tensord: %s\n", std::string(devices.status().message()).c_str());
     return ReasonOf(devices.status()) == Reason::kDeviceUnknown ? kBadFlags : kCannotStart;
   }
+  watch.Count(devices->size() - 1);
   const std::unique_ptr<LocalEngine> engine = LocalEngine::Create(*std::move(devices), std::move(options));
 
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(*engine, flags.server);
@@ -114,27 +152,28 @@ int Run(const DaemonFlags& flags) {
 
   int signal = 0;
   do sigwait(&waited, &signal);
-  while (signal == SIGUSR1);
-  LogInfo("stop", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"},
-                   {"grace", absl::FormatDuration(flags.shutdown_grace)}});
+  while (signal == SIGUSR1 || (signal == SIGUSR2 && !watch.ends()));
+  const int code = signal == SIGUSR2 ? kDeviceLost : 0;
+  const absl::Duration grace = code == kDeviceLost && watch.at_once() ? absl::ZeroDuration() : flags.shutdown_grace;
+  LogInfo("stop", {{"signal", std::string(NameOf(signal))}, {"grace", absl::FormatDuration(grace)}});
 
-  const pthread_t main_thread = pthread_self();
   std::thread worker([&] {
-    ShutDown(**server, *engine, flags.shutdown_grace);
+    ShutDown(**server, *engine, grace);
     pthread_kill(main_thread, SIGUSR1);
   });
-  const timespec patience = absl::ToTimespec(flags.shutdown_grace + kLastWords);
+  sigdelset(&waited, SIGUSR2);  // more devices may be lost meanwhile
+  const timespec patience = absl::ToTimespec(grace + kLastWords);
   const int second = sigtimedwait(&waited, nullptr, &patience);
   if (second != SIGUSR1) {
     // A kernel that runs cannot be interrupted: the process goes, and the system takes back what it held.
     LogWarning(second > 0 ? "second signal: ending at once"
                           : "work is still running after the grace: ending without it");
     (*server)->RemoveSockets();
-    _exit(second > 0 ? 128 + second : 0);
+    _exit(second > 0 ? 128 + second : code);
   }
   worker.join();
   LogInfo("stopped");
-  return 0;
+  return code;
 }
 
 }  // namespace

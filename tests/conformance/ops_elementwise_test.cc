@@ -122,7 +122,7 @@ class ElementwiseTest : public ConformanceTest {
           << RowOf(op).name << " " << what << " on " << device;
       if (device == "cpu") {
         cpu = got.bytes;
-      } else {
+      } else if (!IsFloating(got.type.dtype)) {  // reals are held to the oracle on every device
         EXPECT_TRUE(cpu == got.bytes) << RowOf(op).name << " " << what << ": the devices differ";
       }
       used.push_back(*id);

@@ -34,7 +34,7 @@ class FamiliesTest : public ConformanceTest {
           << RowOf(op).name << " " << operands[0].type.ToString() << " on " << device;
       if (device == std::string("cpu")) {
         cpu = got.bytes;
-      } else {
+      } else if (!IsFloating(got.type.dtype)) {  // reals are held to the oracle on every device
         EXPECT_TRUE(cpu == got.bytes) << RowOf(op).name << ": the devices differ";
       }
       used.push_back(*id);
