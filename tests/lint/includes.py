@@ -30,7 +30,7 @@ OURS = [
     (r"kernels/ops/.*", [r"kernels/core/.*"]),
     (r"kernels/backend\.h", [KERNELS]),
     (r"kernels/cpu/.*", [r"kernels/cpu/.*", KERNELS, r"kernels/backend\.h"]),
-    (r"kernels/emulated/.*", [KERNELS, r"kernels/backend\.h", r"kernels/cpu/cpu_backend\.h", r"kernels/cuda/.*"]),
+    (r"kernels/emulated/.*", [r"kernels/emulated/.*", KERNELS, r"kernels/backend\.h", r"kernels/cuda/.*"]),
     (r"kernels/cuda/portable\.h", [r"kernels/emulated/device\.h"]),  # under g++
     (r"kernels/cuda/.*", [KERNELS, r"kernels/backend\.h"]),
     (r"proto/.*", [r"proto/.*", r"tensord/v1/.*\.pb\.h", r"google/rpc/.*\.pb\.h", KERNELS, ENGINE_API]),
