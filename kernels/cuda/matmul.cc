@@ -182,7 +182,12 @@ absl::Status RunMatmul(const KernelCall& call, Context& context) {
   if (x2.dtype != compute || !plan.b.plain()) {
     TENSORD_ASSIGN_OR_RETURN(b, ToDense(x2, compute, context));
   }
-  return ByLibrary(plan_of(a.view, b.view), bias_view, out, context);
+  if (attributes.precision == Precision::kFloat32) return ByLibrary(plan_of(a.view, b.view), bias_view, out, context);
+  // Who asks for less is given TF32, which bfloat16 is coarser than, too.
+  DeviceTraits relaxed = context.traits;
+  relaxed.allow_tf32 = true;
+  Context with_tf32{context.scratch, context.stream_id, context.stream, relaxed, context.report, context.blas};
+  return ByLibrary(plan_of(a.view, b.view), bias_view, out, with_tf32);
 }
 
 }  // namespace tensord::cuda

@@ -181,6 +181,17 @@ TEST_P(MatmulTest, TrueFloat32) {
   }
 }
 
+TEST_P(MatmulTest, LessExactWhereAsked) {
+  const Tensor a = Make(Dtype::kFloat32, {70, 60}, Lay::kContiguous, {-1, 1});
+  const Tensor b = Make(Dtype::kFloat32, {60, 70}, Lay::kContiguous, {-1, 1});
+  MatmulAttributes attributes;
+  const Array expected = oracle::Matmul(a.host, b.host, attributes);
+  for (const Precision precision : {Precision::kTf32, Precision::kBfloat16}) {
+    attributes.precision = precision;
+    EXPECT_TRUE(Agrees(Run(Op::kMatmul, {&a, &b}, attributes), expected, 0, 60 * 0x1p-10));
+  }
+}
+
 TEST_P(MatmulTest, LackOfMemoryIsSaid) {
   for (const Dtype dtype : {Dtype::kFloat64, Dtype::kInt16}) {
     const Tensor a = Make(dtype, {2, 1500}, Lay::kContiguous, {0, 1});
