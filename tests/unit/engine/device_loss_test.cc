@@ -15,6 +15,8 @@ using Moment = FakeBackend::Moment;
 class DeviceLossTest : public EngineTest {
  protected:
   void SetUp() override { Start(Options()); }
+  // Before what the engine's last call writes to.
+  void TearDown() override { engine.reset(); }
 
   EngineOptions Options() {
     EngineOptions options;
@@ -197,7 +199,13 @@ TEST_F(DeviceLossTest, InAnUploadThatOthersWaitFor) {
   for (const uint64_t id : {2u, 3u, 5u, 6u}) ExpectLost(client.Get(id).error);
   ExpectLost(client.listener->Await(1).error);
   ExpectLost((*other)->Write(0, {&piece, 1}, std::nullopt));
-  ExpectLost((*other)->revocation()->cause());
+  absl::Notification revoked;
+  const auto revoke = [&](const absl::Status& cause) {
+    ExpectLost(cause);
+    revoked.Notify();
+  };
+  (*other)->revocation()->Add(revoke);
+  EXPECT_TRUE(revoked.WaitForNotificationWithTimeout(kPatience)) << "nothing more need be sent";
   ASSERT_TRUE((*elsewhere)->Write(0, {&piece, 1}, std::nullopt).ok());
   ASSERT_TRUE((*elsewhere)->Finish().ok());
   EXPECT_THAT(client.Values(4), ElementsAre(1, 2));
