@@ -38,10 +38,10 @@ __global__ void __launch_bounds__(kWindowThreads) Pool(const PoolParams p) {
       const int64_t slice_place = (t0.place + a * p.inner[0].dilation.by) * p.inner[1].in;
       C slice = nothing;
       for (int64_t b = t1.first; b < t1.last; ++b) {
-        const T* row = x + (slice_place + t1.place + b * p.inner[1].dilation.by) * p.inner[2].in + t2.place;
+        const T* row = x + (slice_place + t1.place + b * p.inner[1].dilation.by) * p.inner[2].in;
         C part = nothing;
         for (int64_t c = t2.first + lane; c < t2.last; c += p.width) {
-          const C value = Widen(row[c * p.inner[2].dilation.by]);
+          const C value = Widen(row[t2.place + c * p.inner[2].dilation.by]);
           part = kAverage ? part + value : Larger<C>{}.Merge(part, value);
         }
         slice = kAverage ? slice + part : Larger<C>{}.Merge(slice, part);

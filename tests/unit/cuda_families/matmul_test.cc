@@ -2,6 +2,7 @@
 
 #include "case.h"
 #include "kernels/core/text.h"
+#include "kernels/emulated/cublaslt.h"
 
 namespace tensord::cuda {
 namespace {
@@ -189,7 +190,11 @@ TEST_P(MatmulTest, LessExactWhereAsked) {
   for (const Precision precision : {Precision::kTf32, Precision::kBfloat16}) {
     attributes.precision = precision;
     EXPECT_TRUE(Agrees(Run(Op::kMatmul, {&a, &b}, attributes), expected, 0, 60 * 0x1p-10));
+    EXPECT_TRUE(emulated::CountCublasLt().tf32);
   }
+  attributes.precision = Precision::kFloat32;
+  EXPECT_TRUE(Agrees(Run(Op::kMatmul, {&a, &b}, attributes), expected, 1, 120 * 0x1p-23));
+  EXPECT_FALSE(emulated::CountCublasLt().tf32);
 }
 
 TEST_P(MatmulTest, LackOfMemoryIsSaid) {
