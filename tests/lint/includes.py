@@ -32,7 +32,7 @@ OURS = [
     (r"kernels/cpu/.*", [r"kernels/cpu/.*", KERNELS, r"kernels/backend\.h"]),
     (r"kernels/emulated/.*", [r"kernels/emulated/.*", KERNELS, r"kernels/backend\.h", r"kernels/cuda/.*"]),
     (r"kernels/cuda/portable\.h", [r"kernels/emulated/device\.h"]),  # under g++
-    (r"kernels/cuda/.*", [KERNELS, r"kernels/backend\.h"]),
+    (r"kernels/cuda/.*", [r"kernels/cuda/.*", KERNELS, r"kernels/backend\.h"]),
     (r"proto/.*", [r"proto/.*", r"tensord/v1/.*\.pb\.h", r"google/rpc/.*\.pb\.h", KERNELS, ENGINE_API]),
     (r"server/memory/.*", [r"kernels/core/.*"]),
     (r"server/model/.*", [KERNELS, r"server/engine/types\.h"]),
