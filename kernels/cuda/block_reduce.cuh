@@ -39,8 +39,8 @@ __device__ __forceinline__ typename R::State GroupAll(const R& r, typename R::St
   return mine;
 }
 
-// Every thread of the block gets what all have. The block has whole warps; `parts` is shared, one for each warp, and may
-// be used again afterwards.
+// Every thread of the block gets what all have. The block has whole warps; `parts` is shared, one for each warp, and
+// may be used again afterwards.
 template <class R>
 __device__ __forceinline__ typename R::State BlockAll(const R& r, typename R::State mine, typename R::State* parts) {
   mine = GroupAll(r, mine, kWarp);

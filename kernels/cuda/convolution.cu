@@ -5,7 +5,8 @@
 namespace tensord::cuda {
 namespace {
 
-// Where tap `tap` of the outer axes reads: the flat place on them, or -1 outside. `outer` is the outputs' place on them.
+// Where tap `tap` of the outer axes reads: the flat place on them, or -1 outside. `outer` is the output's place on
+// them, which what lies above it leaves alone.
 __device__ __forceinline__ int64_t OuterPlace(const ConvolutionParams& p, int64_t outer, int64_t tap) {
   int64_t place = 0;
   int64_t step = 1;

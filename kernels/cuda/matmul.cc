@@ -34,7 +34,7 @@ absl::StatusOr<Dense> Bring(const TensorView& x, Dtype compute, Context& context
   return ToDense(x, compute, context);
 }
 
-// a · b by tiles. `n` sums of partial products, where few results have a long k.
+// a · b by tiles; in several runs of k, which a second kernel adds up, where few results have a long one.
 absl::Status ByTiles(const MatmulPlan& plan, Dtype compute, const TensorView* bias, const TensorView& out,
                      Context& context) {
   GemmParams params;

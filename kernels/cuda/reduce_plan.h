@@ -11,13 +11,14 @@
 
 namespace tensord::cuda {
 
-// Fills data, dtype, dimensions, outputs and count. Dimensions of size 1 are gone, neighbours that lie like one are one.
+// Fills data, dtype, dimensions, outputs and count. Dimensions of size 1 are gone, neighbours that lie like one are
+// one.
 // `in_order`: positions count row-major in the tensor's own order (arg reductions need it); otherwise reduced
 // dimensions are put in the order of memory.
 ReduceParams MakeReduceParams(const TensorView& input, const ReduceAttributes& attributes, bool in_order);
 
-// The layout of the work, and its cut into chunks, which follow from shape and strides alone: results have the same bits
-// on every device. `cut`: whether an output may be cut at all.
+// The layout of the work, and its cut into chunks, which follow from shape and strides alone: results have the same
+// bits on every device. `cut`: whether an output may be cut at all.
 ReduceForm PlanReduce(ReduceParams& params, bool cut);
 
 // Reduces to params.out, in two passes where few outputs have many elements. Errors: MEMORY_EXHAUSTED, DEVICE_LOST,
