@@ -13,8 +13,8 @@ namespace tensord::cuda {
 
 inline constexpr int kCreateThreads = 256;
 
-// A pattern of 16 bytes all over memory: `head` bytes, the pattern's last, up to the first address that is a multiple of
-// 16; `chunks` whole patterns; `tail` bytes.
+// A pattern of 16 bytes all over memory: `head` bytes, the pattern's last, up to the first address that is a multiple
+// of 16; `chunks` whole patterns; `tail` bytes.
 struct FillPattern {
   void* data;
   int64_t chunks;

@@ -14,7 +14,7 @@
 namespace tensord::cuda {
 namespace {
 
-// Contiguous parts on their way into rows of the output, kJoinParts at a time. Lengths in bytes until they are launched.
+// Contiguous parts on their way into rows of the output, kJoinParts at a time. Lengths are bytes until the launch.
 class Batch {
  public:
   Batch(const TensorView& output, int64_t rows, int64_t pitch, Context& context) : context_(context) {

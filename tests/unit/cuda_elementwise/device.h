@@ -4,7 +4,7 @@
 //   const Tensor got = device.Run(Op::kAdd, {In(x), In(y)}, x.view.type(), Dtype::kFloat32);
 //
 // Operands are uploaded byte by byte as far as their views reach; the output is as large as it must be, so that whoever
-// reads or writes beside them faults. Work runs as lazily as the options say. One thread at a time, one Device at a time.
+// reads or writes beside them faults. Work runs as lazily as the options say. One thread and one Device at a time.
 #pragma once
 
 #include <functional>
