@@ -176,6 +176,7 @@ absl::Status Device::Run(const KernelCall& call, const Account& account) {
 
 absl::Status Device::CopyFrom(Device& source, const void* source_data, void* data, size_t bytes) {
   if (lost()) return loss_;
+  if (source.lost()) return source.loss();
   const absl::Status status = backend().CopyFrom(source.backend(), source_data, data, bytes, stream_);
   if (ReasonOf(status) != Reason::kDeviceLost) return status;
   const bool other = DetailsOf(status).Get("device") == source.name();

@@ -23,7 +23,7 @@ const std::map<Reason, std::string_view> kNotYet = {
     {Reason::kPermissionDenied, "no roles yet"},
     {Reason::kLeaseEnding, "a notice of the stream, never a refusal"},
     {Reason::kDeviceRecovering, "needs a device that fails: tests/unit/engine"},
-    {Reason::kDeviceLost, "needs a device that fails: tests/unit/engine"},
+    {Reason::kDeviceLost, "loss_test.cc"},
     {Reason::kStateFailed, "no state on disk yet"},
     {Reason::kInternal, "our own faults: tests/unit/engine injects them"},
     {Reason::kCancelled, "stream_test.cc"},

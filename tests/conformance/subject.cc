@@ -13,6 +13,7 @@
 #include "client/cpp/remote_engine.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda/plugin/loader.h"
+#include "kernels/emulated/control.h"
 #include "kernels/emulated/emulated_backend.h"
 #include "server/memory/memory.h"
 #include "server/rpc/server.h"
@@ -113,6 +114,16 @@ std::vector<SubjectKind> SubjectKinds() {
       {"InProcess", [](const EngineOptions& options) { return std::make_unique<InProcess>(options); }},
       {"Grpc", [](const EngineOptions& options) { return std::make_unique<ThroughGrpc>(options); }},
   };
+}
+
+bool LoseDevice(int index) {
+  if (getenv("TENSORD_TEST_PLUGIN") != nullptr) return false;
+  emulated::KillDevice(index, cudaErrorECCUncorrectable);
+  return true;
+}
+
+void ReviveDevices() {
+  for (uint32_t i = 0; i < kEmulatedDevices; ++i) emulated::Revive(static_cast<int>(i));
 }
 
 std::vector<std::string> DeviceNames() { return {"cpu", "cuda:0", "cuda:1"}; }

@@ -30,4 +30,9 @@ struct SubjectKind {
 std::vector<SubjectKind> SubjectKinds();
 std::vector<std::string> DeviceNames();
 
+// From now on every call on that emulated CUDA device fails, as on a GPU that fell off its bus; false where devices are
+// real. Until ReviveDevices, and for engines made after it.
+bool LoseDevice(int index);
+void ReviveDevices();
+
 }  // namespace tensord::conformance
