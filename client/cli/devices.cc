@@ -35,7 +35,8 @@ std::string Model(const DeviceDescription& device) {
 }
 
 std::string Health(const DeviceDescription& device) {
-  return device.health.ok() ? "ok" : std::string(absl::StatusCodeToString(device.health.code()));
+  if (device.health.ok()) return "ok";
+  return ReasonOf(device.health) == Reason::kDeviceRecovering ? "recovering" : "lost";
 }
 
 std::string Holder(const MemoryHolder& holder) {
@@ -104,7 +105,9 @@ std::string DeviceJson(const DeviceDescription& d) {
   device.MaybeText("cuda_version", d.info.cuda_version).MaybeText("compute_capability", d.info.compute_capability);
   device.MaybeNumber("compute_units", d.info.compute_units).MaybeNumber("numa_node", d.info.numa_node);
   device.Raw("features", JsonTexts(d.info.features)).Raw("peers", JsonTexts(peers)).Raw("dtypes", JsonTexts(dtypes));
-  device.Text("health", Health(d)).Raw("memory", memory.Done()).Number("held_bytes", d.memory.used);
+  device.Text("health", Health(d));
+  if (!d.health.ok()) device.Text("health_message", std::string(d.health.message()));
+  device.Raw("memory", memory.Done()).Number("held_bytes", d.memory.used);
   device.Number("queued_instructions", d.queued_instructions).Raw("telemetry", telemetry.Done());
   return device.Raw("holders", JsonList(holders)).Done();
 }
