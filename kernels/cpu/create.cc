@@ -100,9 +100,15 @@ absl::Status RunArange(const KernelCall& call) {
   if (!IsReal(start) && !IsReal(step)) {
     const auto from = static_cast<uint64_t>(start.AsInt64());
     const auto by = static_cast<uint64_t>(step.AsInt64());
-    return Generate<int64_t>(output, [from, by](int64_t first, int64_t count, int64_t* values) {
-      for (int64_t i = 0; i < count; ++i)
-        values[i] = static_cast<int64_t>(from + static_cast<uint64_t>(first + i) * by);
+    const auto at = [from, by](int64_t i) { return static_cast<int64_t>(from + static_cast<uint64_t>(i) * by); };
+    if (output.dtype == Dtype::kFloat16 || output.dtype == Dtype::kBfloat16) {
+      // No loop goes there from int64; what float64 cannot hold is far beyond their digits.
+      return Generate<double>(output, [at](int64_t first, int64_t count, double* values) {
+        for (int64_t i = 0; i < count; ++i) values[i] = static_cast<double>(at(first + i));
+      });
+    }
+    return Generate<int64_t>(output, [at](int64_t first, int64_t count, int64_t* values) {
+      for (int64_t i = 0; i < count; ++i) values[i] = at(first + i);
     });
   }
   const double from = start.AsDouble();

@@ -39,17 +39,19 @@ class Pool {
     merge_ = average ? loops.add : loops.max;
     whole_row_ = GetReduceLoops().rows[static_cast<size_t>(average ? Combine::kSum : Combine::kMax)]
                                       [static_cast<size_t>(sizeof(T) == 8 ? Lane::kF64 : Lane::kF32)];
+    merge_column_ = GetReduceLoops().columns[static_cast<size_t>(average ? Combine::kSum : Combine::kMax)]
+                                            [static_cast<size_t>(sizeof(T) == 8 ? Lane::kF64 : Lane::kF32)];
     for (size_t d = 0; d + 1 < axes.size(); ++d) {
       rows_ *= axes[d].out;
-      taps_ *= axes[d].window;
+      reach_ *= std::min(axes[d].window, axes[d].in);
       in_rows_ *= axes[d].in;
     }
   }
 
   void Run() const {
     const int64_t rows = planes_ * rows_;
-    const int64_t work = inner_.out * taps_ * inner_.window;  // of a row
-    const int64_t per_task = std::max<int64_t>(1, kChunkElements / work);
+    const int64_t work = inner_.out * reach_ * std::min(inner_.window, inner_.in);  // of a row
+    const int64_t per_task = std::max<int64_t>(1, kChunkElements / std::max<int64_t>(1, work));
     ParallelFor((rows + per_task - 1) / per_task, rows * work >= kParallelElements, [&](int64_t task) {
       std::vector<const T*> sources;
       std::vector<T> parts;
@@ -63,7 +65,7 @@ class Pool {
     T* to = out_ + row * inner_.out;
     const int64_t outer_count = FindSources(row, sources);
     // Windows wider than the row is long (global pooling) are gone through along themselves, others side by side.
-    if (inner_.dilation == 1 && inner_.window > 2 * inner_.out) {
+    if (inner_.window > 2 * inner_.out) {
       for (int64_t o = 0; o < inner_.out; ++o) to[o] = AlongWindow(o, sources, parts);
     } else {
       std::fill_n(to, inner_.out, Nothing());
@@ -85,16 +87,25 @@ class Pool {
   T Nothing() const { return average_ ? T(0) : -std::numeric_limits<T>::infinity(); }
 
   T AlongWindow(int64_t o, const std::vector<const T*>& sources, std::vector<T>& parts) const {
-    const int64_t begin = std::max<int64_t>(0, inner_.Place(o, 0));
-    const int64_t end = std::min(inner_.in, inner_.Place(o, 0) + inner_.window);
-    if (begin == 0 && end == inner_.in && Adjacent(sources)) {
+    int64_t first = 0;
+    int64_t last = 0;
+    inner_.Taps(o, &first, &last);
+    const int64_t begin = inner_.Place(o, first);
+    if (inner_.dilation == 1 && begin == 0 && last - first == inner_.in && Adjacent(sources)) {
       T whole = Nothing();
       whole_row_(sources[0], 0, 1, static_cast<int64_t>(sources.size()) * inner_.in, &whole);
       return whole;
     }
+    if (first == last) return Nothing();
+    // With dilation the taps are rows of one element each.
     parts.resize(sources.size());
     for (size_t i = 0; i < sources.size(); ++i) {
-      whole_row_(sources[i] + begin, 0, 1, std::max<int64_t>(0, end - begin), &parts[i]);
+      if (inner_.dilation == 1) {
+        whole_row_(sources[i] + begin, 0, 1, last - first, &parts[i]);
+        continue;
+      }
+      parts[i] = Nothing();
+      merge_column_(sources[i] + begin, inner_.dilation, last - first, 1, &parts[i]);
     }
     T result = Nothing();
     whole_row_(parts.data(), 0, 1, static_cast<int64_t>(parts.size()), &result);
@@ -116,23 +127,26 @@ class Pool {
       if (average_) count *= Count(axes_[d], rest % axes_[d].out, count_pads_);
       rest /= axes_[d].out;
     }
-    for (int64_t tap = 0; tap < taps_; ++tap) {
-      int64_t output = row % rows_;
-      int64_t tap_rest = tap;
-      int64_t offset = 0;
-      int64_t step = 1;
-      bool inside = true;
-      for (size_t d = axes_.size() - 1; d-- > 0;) {
-        const int64_t place = axes_[d].Place(output % axes_[d].out, tap_rest % axes_[d].window);
-        inside &= place >= 0 && place < axes_[d].in;
-        offset += place * step;
-        step *= axes_[d].in;
-        output /= axes_[d].out;
-        tap_rest /= axes_[d].window;
-      }
-      if (inside) sources.push_back(plane + offset * inner_.in);
-    }
+    AddSources(plane, row % rows_, static_cast<int>(axes_.size()) - 2, 1, 0, sources);
     return count;
+  }
+
+  // Axis `d` and those outside it, of the outputs numbered `output`; `step` rows lie between its places, `offset` is
+  // that of the axes within.
+  void AddSources(const T* plane, int64_t output, int d, int64_t step, int64_t offset,
+                  std::vector<const T*>& sources) const {
+    if (d < 0) {
+      sources.push_back(plane + offset * inner_.in);
+      return;
+    }
+    const WindowAxis& axis = axes_[static_cast<size_t>(d)];
+    int64_t first = 0;
+    int64_t last = 0;
+    axis.Taps(output % axis.out, &first, &last);
+    for (int64_t tap = first; tap < last; ++tap) {
+      AddSources(plane, output / axis.out, d - 1, step * axis.in, offset + axis.Place(output % axis.out, tap) * step,
+                 sources);
+    }
   }
 
   const std::vector<WindowAxis>& axes_;
@@ -143,10 +157,11 @@ class Pool {
   T* const out_;
   const int64_t planes_;
   int64_t rows_ = 1;     // of the result in a plane
-  int64_t taps_ = 1;     // of the window's outer axes
+  int64_t reach_ = 1;    // rows of the input that a window meets, at most
   int64_t in_rows_ = 1;  // of the input in a plane
   PoolLoops::Merge merge_;
   ReduceLoops::Rows whole_row_;
+  ReduceLoops::Columns merge_column_;
 };
 
 }  // namespace

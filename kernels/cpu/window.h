@@ -22,6 +22,12 @@ struct WindowAxis {
 
   // The input place that tap `tap` of the window reads for output `o`; may lie outside.
   int64_t Place(int64_t o, int64_t tap) const { return o * stride - pad_begin + tap * dilation; }
+  // Taps [first, last) of the window that read inside the input for output `o`.
+  void Taps(int64_t o, int64_t* first, int64_t* last) const {
+    const int64_t begin = Place(o, 0);
+    *first = std::min(begin >= 0 ? 0 : (-begin - 1) / dilation + 1, window);
+    *last = std::max(*first, std::min(in > begin ? (in - begin - 1) / dilation + 1 : 0, window));
+  }
   // Outputs [first, last) for which tap `tap` reads inside the input.
   void Inside(int64_t tap, int64_t* first, int64_t* last) const {
     const int64_t shift = tap * dilation - pad_begin;  // place = o * stride + shift

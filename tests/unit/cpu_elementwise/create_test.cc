@@ -65,6 +65,19 @@ TEST(Create, ArangeIsExactForIntegers) {
             ~uint64_t{0} - 1);
 }
 
+TEST(Create, ArangeOfIntegersIntoReals) {
+  const Scalar from{int64_t{-3}, Dtype::kNone};
+  const Scalar to{int64_t{4000}, Dtype::kNone};
+  for (const Dtype dtype : {Dtype::kFloat16, Dtype::kBfloat16, Dtype::kFloat32, Dtype::kFloat64}) {
+    const Tensor got = RunOp(Op::kArange, {In(from), In(to)}, {dtype, {4003}}, dtype, Create());
+    for (int64_t i = 0; i < 4003; ++i) {
+      alignas(8) std::byte bytes[8];
+      Write(dtype, Number::Real(static_cast<double>(i - 3)), bytes);
+      ASSERT_EQ(got.At(i).value, Read(dtype, bytes).value) << DtypeName(dtype) << i;
+    }
+  }
+}
+
 TEST(Create, ArangeOfReals) {
   const Scalar from = R(0.5);
   const Scalar to = R(100);

@@ -228,6 +228,34 @@ TEST(Pool, GlobalAndLarge) {
   }
 }
 
+TEST(Pool, WindowsFarLargerThanTheInputCostNoMore) {
+  constexpr int64_t kFar = int64_t{1} << 39;
+  TestTensor x = TestTensor::Contiguous(Dtype::kFloat32, {1, 1, 5, 7});
+  for (int64_t i = 0; i < x.elements(); ++i) x.Set(i, i);
+  WindowAttributes a;
+  a.sizes = {2 * kFar, 2 * kFar};
+  a.strides = {1, 1};
+  a.pads_begin = a.pads_end = {kFar, kFar};
+  const absl::StatusOr<TestTensor> max = RunOp(Op::kMaxPool, {&x}, a);
+  ASSERT_TRUE(max.ok()) << max.status();
+  EXPECT_EQ(max->shape(), Dims({1, 1, 6, 8}));
+  for (int64_t i = 0; i < max->elements(); ++i) EXPECT_EQ(max->Get(i), 34) << i;
+  const absl::StatusOr<TestTensor> mean = RunOp(Op::kAvgPool, {&x}, a);
+  ASSERT_TRUE(mean.ok()) << mean.status();
+  for (int64_t i = 0; i < mean->elements(); ++i) EXPECT_EQ(mean->Get(i), 17) << i;
+}
+
+TEST(Pool, DilatedWindowsAlongShortRows) {
+  std::mt19937 random(57);
+  TestTensor x(Dtype::kFloat32, {2, 3, 30, 41}, Lay::kContiguous, random);
+  x.Fill(random, -2, 3);
+  WindowAttributes a;
+  a.sizes = {6, 13};
+  a.dilations = {5, 3};
+  a.pads_begin = a.pads_end = {3, 6};
+  CheckPool(Op::kMaxPool, x, a);
+}
+
 TEST(Pool, NanStays) {
   ForEachIsa([] {
     TestTensor x = TestTensor::Contiguous(Dtype::kFloat32, {1, 1, 4, 40});
