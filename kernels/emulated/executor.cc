@@ -52,9 +52,11 @@ GridResult Executor::Run(const GridLaunch& launch) {
     block_offset_ = random_.Below(blocks_);
   }
   if (__tsan_get_current_fiber != nullptr) main_.tsan = __tsan_get_current_fiber();
-  Release(&start_word_);
+  const bool in_one_fiber = launch.flat && !launch.fibers;
+  if (in_one_fiber) ShuffleOrder();
+  Release(&start_word_);  // what the host has written so far every thread of the launch may read
   in_kernel_ = true;
-  if (launch.flat && !launch.fibers) {
+  if (in_one_fiber) {
     RunFlat();
   } else {
     RunOnFibers();
@@ -187,13 +189,15 @@ void Executor::RunThreadHere() {
   FinishStart(main_);
   Acquire(&start_word_);
   launch_->kernel->run_thread(launch_->arguments);
-  Release(&end_word_);
   thread_->state = ThreadState::kEnded;
   LeaveThread(true);
   __builtin_unreachable();
 }
 
-void Executor::LeaveThread(bool ends) { Switch(thread_->fiber, main_, ends); }
+void Executor::LeaveThread(bool ends) {
+  Release(&end_word_);  // to the host, after the launch; this may be the last time the thread runs
+  Switch(thread_->fiber, main_, ends);
+}
 
 // A ThreadSanitizer fiber and its stack are used again only together, and drawn at random: a fiber's accesses are ordered
 // among themselves, and threads of neighbouring blocks must not share one as a rule.
@@ -276,7 +280,6 @@ void Executor::ShuffleOrder() {
 }
 
 void Executor::RunFlat() {
-  ShuffleOrder();
   Thread flat;
   GiveStack(flat);
   if (flat.fiber.stack == nullptr) return Report(cudaErrorLaunchOutOfResources, "no memory for a stack", false);
@@ -296,7 +299,6 @@ void Executor::RunFlatHere() {
     const size_t order = order_count_ == 1 ? 0 : random_.Below(order_count_);
     launch_->kernel->run_threads(launch_->arguments, orders_.data() + order * count_, count_);
   }
-  Release(&end_word_);
   thread_->state = ThreadState::kEnded;
   LeaveThread(true);
   __builtin_unreachable();

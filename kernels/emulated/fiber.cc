@@ -28,7 +28,7 @@ void Fiber::DestroyStack() {
   tsan = nullptr;
 }
 
-#if defined(__x86_64__)
+#if !defined(TENSORD_UCONTEXT_FIBERS)
 
 extern "C" void TensordSwitchStack(void** save, void* load);
 

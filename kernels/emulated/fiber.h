@@ -11,7 +11,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#if !defined(__x86_64__)
+// -DTENSORD_UCONTEXT_FIBERS takes the portable switch, slower by two system calls, everywhere.
+#if !defined(__x86_64__) && !defined(TENSORD_UCONTEXT_FIBERS)
+#define TENSORD_UCONTEXT_FIBERS
+#endif
+#if defined(TENSORD_UCONTEXT_FIBERS)
 #include <ucontext.h>
 #endif
 
@@ -29,7 +33,7 @@ struct Fiber {
   char* stack = nullptr;  // lowest usable byte
   size_t stack_bytes = 0;
   void* tsan = nullptr;  // ThreadSanitizer's fiber; goes with the stack
-#if defined(__x86_64__)
+#if !defined(TENSORD_UCONTEXT_FIBERS)
   void* stack_pointer = nullptr;
 #else
   ucontext_t context;

@@ -108,6 +108,8 @@ cudaError_t Runtime::Fail(int device, cudaError_t error) {
 
 void Runtime::Report(std::string text) {
   if (options.print_reports) std::fprintf(stderr, "emulated CUDA: %s\n", text.c_str());
+  constexpr size_t kKept = 1000;
+  if (reports.size() == kKept) reports.erase(reports.begin());
   reports.push_back(std::move(text));
 }
 

@@ -10,6 +10,7 @@ using tensord::emulated::Allocation;
 using tensord::emulated::Api;
 using tensord::emulated::DeviceAccess;
 using tensord::emulated::Lock;
+using tensord::emulated::Mode;
 using tensord::emulated::Runtime;
 using tensord::emulated::Stream;
 
@@ -80,7 +81,7 @@ cudaError_t CopyIn(Runtime& runtime, Lock& lock, Copy copy, cudaMemcpyKind kind,
     return cudaErrorInvalidValue;
   }
   std::function<cudaError_t()> run;
-  if (from == Place::kPageable && !waits) {
+  if (from == Place::kPageable && !waits && runtime.options.mode != Mode::kEager) {
     // Pageable memory is read before the call returns; the device gets it later.
     auto staged = std::make_shared<std::vector<char>>(copy.width * copy.height);
     Copy stage = copy;

@@ -90,10 +90,13 @@ cudaError_t LaunchIn(Runtime& runtime, Lock& lock, const Kernel& kernel, dim3 gr
 bool IsFlat(const Kernel& kernel) { return kernel.launched_flat && !kernel.launched_on_fibers; }
 
 const Kernel* KernelAt(const void* function) {
+  if (kernel_of_stub != nullptr) {
+    if (const Kernel* kernel = kernel_of_stub(function); kernel != nullptr) return kernel;
+  }
   for (const Kernel* kernel = first_kernel; kernel != nullptr; kernel = kernel->next) {
     if (kernel->function == function) return kernel;
   }
-  return kernel_of_stub == nullptr ? nullptr : kernel_of_stub(function);
+  return nullptr;
 }
 
 }  // namespace

@@ -8,9 +8,11 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <string>
+#include <tuple>
 
 #include "kernels/emulated/kernel.h"
 #include "kernels/emulated/runtime.h"
@@ -64,21 +66,20 @@ class Table {
     const auto named = names_.find(stub);
     if (named == names_.end()) return nullptr;
     if (!opened_) OpenLibraries();
+    IndexKernels();
     const std::string name = Demangled(named->second.c_str());
+    auto [first, last] = kernels_.equal_range(name);
     // In a tag, functions that are no templates are written without parameters.
-    const std::string short_name = WithoutParameters(name);
-    const Kernel* found = nullptr;
-    for (const Kernel* kernel = FirstKernel(); kernel != nullptr; kernel = kernel->next) {
-      const std::string candidate = NameOf(*kernel);
-      if (candidate != name && candidate != short_name) continue;
-      if (found != nullptr) {
-        std::fprintf(stderr, "emulated CUDA: two kernels are named %s\n", name.c_str());
-        return nullptr;
-      }
-      found = kernel;
+    if (first == last) std::tie(first, last) = kernels_.equal_range(WithoutParameters(name));
+    if (first == last) {
+      std::fprintf(stderr, "emulated CUDA: g++ has made no kernel %s\n", name.c_str());
+      return nullptr;
     }
-    if (found == nullptr) std::fprintf(stderr, "emulated CUDA: g++ has made no kernel %s\n", name.c_str());
-    return found;
+    if (std::next(first) != last) {
+      std::fprintf(stderr, "emulated CUDA: two kernels are named %s\n", name.c_str());
+      return nullptr;
+    }
+    return first->second;
   }
 
  private:
@@ -96,8 +97,20 @@ class Table {
     }
   }
 
+  // Kernels may come late: with a library that somebody opens.
+  void IndexKernels() {
+    if (indexed_ == FirstKernel()) return;
+    indexed_ = FirstKernel();
+    kernels_.clear();
+    for (const Kernel* kernel = indexed_; kernel != nullptr; kernel = kernel->next) {
+      kernels_.emplace(NameOf(*kernel), kernel);
+    }
+  }
+
   std::mutex mutex_;
   std::map<const void*, std::string> names_;  // by host stub
+  std::multimap<std::string, const Kernel*> kernels_;
+  const Kernel* indexed_ = nullptr;
   bool opened_ = false;
 };
 

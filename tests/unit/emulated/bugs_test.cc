@@ -95,6 +95,11 @@ TEST_F(Bugs, TooMuchSharedMemory) {
                {"kernels.cu:", "no room for 32768 bytes of shared memory"});
 }
 
+TEST_F(Bugs, MisalignedAccess) {
+  if (!kAsan) GTEST_SKIP() << "needs UndefinedBehaviorSanitizer, which comes with AddressSanitizer";
+  EXPECT_DEATH(Run(Bug::kMisaligned), "misaligned address");
+}
+
 TEST_F(Bugs, CopyPastTheEnd) {
   float* data = Device<float>(64);
   std::vector<float> host(65);

@@ -265,7 +265,7 @@ TEST_F(Control, UnfilledMemoryCostsNothing) {
   options.memory_bytes = size_t{1} << 40;
   options.fill_fresh = false;
   Configure(options);
-  EXPECT_EQ(Malloc(size_t{1} << 34), cudaSuccess);
+  EXPECT_EQ(Malloc(size_t{1} << 31), cudaSuccess);
 }
 
 }  // namespace

@@ -210,6 +210,9 @@ __global__ void Wrong(Bug bug, float* data, int64_t count, int zero) {
     case Bug::kDivideByZero:
       data[thread] = static_cast<float>(thread / zero);
       break;
+    case Bug::kMisaligned:
+      if (thread == 0) *reinterpret_cast<double*>(data + 1) = 1;
+      break;
     default:
       break;
   }

@@ -57,6 +57,7 @@ enum class Bug : int32_t {
   kSharedInFlat,
   kRaceInFlat,
   kTooMuchShared,
+  kMisaligned,  // a double at an address that is 4 past a multiple of 8
 };
 cudaError_t LaunchBug(Bug bug, float* data, int64_t count, int zero, cudaStream_t stream);
 

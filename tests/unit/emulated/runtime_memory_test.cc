@@ -98,7 +98,7 @@ TEST_F(RuntimeMemory, CopiesRoundTrip) {
   EXPECT_EQ(back[499], 0);
   EXPECT_EQ(back[500], 500);
   EXPECT_EQ(cudaMemcpy(nullptr, nullptr, 0, cudaMemcpyDefault), cudaSuccess);
-  EXPECT_EQ(cudaMemcpy(a, b, 4, static_cast<cudaMemcpyKind>(9)), cudaErrorInvalidMemcpyDirection);
+  EXPECT_EQ(cudaMemcpy(a, b, 4, static_cast<cudaMemcpyKind>(7)), cudaErrorInvalidMemcpyDirection);
   EXPECT_EQ(cudaFree(a), cudaSuccess);
   EXPECT_EQ(cudaFree(b), cudaSuccess);
   cudaGetLastError();
