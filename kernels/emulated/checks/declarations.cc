@@ -144,4 +144,3 @@ SAME_FLAG(cudaHostAllocPortable, 0x01) SAME_FLAG(cudaHostAllocMapped, 0x02) SAME
 SAME_FLAG(cudaHostRegisterPortable, 0x01) SAME_FLAG(cudaStreamNonBlocking, 0x01) SAME_FLAG(cudaEventBlockingSync, 0x01)
 SAME_FLAG(cudaEventDisableTiming, 0x02) SAME_FLAG(cudaDeviceScheduleSpin, 0x01)
 SAME_FLAG(cudaDeviceScheduleYield, 0x02) SAME_FLAG(cudaDeviceScheduleBlockingSync, 0x04)
-// clang-format on

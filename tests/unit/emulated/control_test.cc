@@ -2,6 +2,7 @@
 #include "kernels/emulated/control.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -252,6 +253,25 @@ TEST_F(Control, LibrariesWorkInStreamOrder) {
             cudaSuccess);
   EXPECT_EQ(LaunchIncrement(data, 4, nullptr), cudaSuccess);
   EXPECT_EQ(Host(data, 4), std::vector<float>(4, 21));
+}
+
+TEST_F(Control, TheEnvironmentSaysWhatAProcessBeginsWith) {
+  setenv("TENSORD_EMULATED_CUDA", "devices=3,memory=5MiB,mode=lazy,order=descending,seed=9,peers=0,guard=1,fill=0", 1);
+  const Options options = OptionsFromEnvironment();
+  EXPECT_EQ(options.devices, 3);
+  EXPECT_EQ(options.memory_bytes, size_t{5} << 20);
+  EXPECT_EQ(options.mode, Mode::kLazy);
+  EXPECT_EQ(options.order, Order::kDescending);
+  EXPECT_EQ(options.seed, 9U);
+  EXPECT_FALSE(options.peers);
+  EXPECT_TRUE(options.guard_pages);
+  EXPECT_FALSE(options.fill_fresh);
+  for (const char* wrong : {"devices", "devices=", "devices=x", "memory=1TiB", "mode=now", "colour=red", "seed=1,,"}) {
+    setenv("TENSORD_EMULATED_CUDA", wrong, 1);
+    EXPECT_EXIT(OptionsFromEnvironment(), testing::ExitedWithCode(2), "TENSORD_EMULATED_CUDA: cannot read") << wrong;
+  }
+  unsetenv("TENSORD_EMULATED_CUDA");
+  EXPECT_EQ(OptionsFromEnvironment().devices, 1);
 }
 
 TEST_F(Control, NamesOfCalls) {
