@@ -267,7 +267,8 @@ bool Executor::ReleaseBarrier() {
 // ---- Flat launches: one fiber for all, so that a fault leaves the launch the same way ----
 
 void Executor::ShuffleOrder() {
-  order_count_ = launch_->order == Order::kRandom ? kRandomOrders : 1;
+  const auto orders = static_cast<uint32_t>(std::min<uint64_t>(kRandomOrders, blocks_));
+  order_count_ = launch_->order == Order::kRandom ? orders : 1;
   orders_.resize(size_t{order_count_} * count_);
   for (uint32_t order = 0; order < order_count_; ++order) {
     uint3* threads = orders_.data() + size_t{order} * count_;
