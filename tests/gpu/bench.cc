@@ -133,12 +133,16 @@ class Bench {
     const double square = static_cast<double>(side) * static_cast<double>(side) * 4;
     const double transpose = Seconds(calls, [&] { Call(Op::kCast, none, Dtype::kFloat32, {turned}, out); });
     Report("transposing copy float32 (read + write)", "GB/s", 2 * square / transpose / 1e9);
-    const Attributes whole = ReduceAttributes{.all_axes = true};
+    ReduceAttributes all;
+    all.all_axes = true;
+    const Attributes whole = all;
     const TensorView one{Dtype::kFloat32, {}, {}, c_};
     const double sum = Seconds(calls, [&] { Call(Op::kSum, whole, Dtype::kFloat32, {a}, one); });
     Report("sum of all float32 (read)", "GB/s", size / sum / 1e9);
     for (const int32_t axis : {1, 0}) {
-      const Attributes along = ReduceAttributes{.axes = {axis}};
+      ReduceAttributes one_axis;
+      one_axis.axes.push_back(axis);
+      const Attributes along = one_axis;
       const TensorView line{Dtype::kFloat32, {side}, {1}, c_};
       const double seconds = Seconds(calls, [&] { Call(Op::kSum, along, Dtype::kFloat32, {matrix}, line); });
       Report(axis == 1 ? "sum of rows float32 (read)" : "sum of columns float32 (read)", "GB/s",
@@ -266,7 +270,10 @@ int Main(int argc, char** argv) {
     std::printf("no GPU: %s\n", found.why.c_str());
     return kNoGpu;
   }
-  std::unique_ptr<Backend> backend = Must(cuda::MakeCudaBackend({.device = found.devices[0], .all = found.devices}));
+  cuda::CudaOptions options;
+  options.device = found.devices[0];
+  options.all = found.devices;
+  std::unique_ptr<Backend> backend = Must(cuda::MakeCudaBackend(options));
   const DeviceInfo info = backend->Info();
   std::printf("%s, compute capability %s, driver %s\n", info.model.c_str(),
               info.compute_capability.value_or("?").c_str(), info.driver_version.value_or("?").c_str());
