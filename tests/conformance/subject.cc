@@ -30,12 +30,16 @@ constexpr uint32_t kEmulatedDevices = 2;
 }
 
 // cuda:0 and cuda:1: emulated, or, where TENSORD_TEST_PLUGIN is set, what the plugin finds; a single GPU is then both,
-// with the memory of the emulated ones.
+// with the memory of the emulated ones. TENSORD_TEST_STREAMS=lazy or =background: emulated work runs when it is waited
+// for, or on another thread, and not at once.
 std::vector<std::unique_ptr<Backend>> CudaBackends() {
   std::vector<std::unique_ptr<Backend>> backends;
   if (getenv("TENSORD_TEST_PLUGIN") == nullptr) {
     auto emulated = MakeEmulatedBackends({.devices = kEmulatedDevices, .memory_bytes = kEmulatedBytes});
     if (!emulated.ok()) std::abort();
+    if (const char* const mode = getenv("TENSORD_TEST_STREAMS"); mode != nullptr) {
+      emulated::SetMode(std::string_view(mode) == "lazy" ? emulated::Mode::kLazy : emulated::Mode::kBackground);
+    }
     return *std::move(emulated);
   }
   static const cuda::LoadedPlugin loaded = cuda::LoadCudaPlugin();
