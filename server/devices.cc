@@ -120,9 +120,9 @@ absl::Status AddCuda(const DaemonFlags& flags, std::vector<std::unique_ptr<Backe
 }  // namespace
 
 std::string BackendsText() {
-  return std::string_view(TENSORD_CUDA_BUILT) == "1" ? StrCat("backends cpu, cuda (plugin ", cuda::kPluginFile,
-                                                              ", build ", cuda::CudaBuildId(), "), emulated")
-                                                     : StrCat("backends cpu, emulated\n", kNoCuda, kStandIn);
+  return std::string_view(TENSORD_CUDA_BUILT) == "1"
+             ? StrCat("backends cpu, cuda (plugin ", cuda::kPluginFile, ", build ", cuda::CudaBuildId(), "), emulated")
+             : StrCat("backends cpu, emulated\n", kNoCuda, kStandIn);
 }
 
 bool WantsCuda(const std::vector<std::string>& selectors) {
