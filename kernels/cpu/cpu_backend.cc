@@ -10,7 +10,7 @@
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/raw_memory.h"
 #include "kernels/cpu/team.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/infer.h"
 
 namespace tensord {
 namespace {
@@ -43,28 +43,6 @@ constexpr std::array<FamilyFunction, kFamilyCount> MakeFamilies() {
 }
 constexpr std::array<FamilyFunction, kFamilyCount> kFamilies = MakeFamilies();
 
-bool Takes(TypeRule rule, Dtype dtype) {
-  const DtypeKind kind = KindOf(dtype);
-  switch (rule) {
-    case TypeRule::kAny:
-    case TypeRule::kAnyToBool:
-    case TypeRule::kNumericToWide:
-      return true;
-    case TypeRule::kNumeric:
-    case TypeRule::kNumericToBool:
-    case TypeRule::kNumericToIndex:
-      return kind != DtypeKind::kBool;
-    case TypeRule::kInteger:
-      return IsInteger(dtype);
-    case TypeRule::kBoolOrInteger:
-      return !IsFloating(dtype);
-    case TypeRule::kReal:
-    case TypeRule::kRealToBool:
-      return IsReal(dtype);
-  }
-  return false;
-}
-
 class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(CpuOptions options) : info_(std::move(options.info)), memory_(cpu::MakeRawMemory()) {
@@ -86,7 +64,7 @@ class CpuBackend final : public Backend {
   bool Supports(Op op, Dtype compute) const override {
     const OpRow& row = RowOf(op);
     if (row.op == Op::kNone || IsComplex(compute)) return false;
-    return compute == Dtype::kNone || Takes(row.types, compute);
+    return compute == Dtype::kNone || Takes(row, compute);
   }
 
   absl::Status Run(const KernelCall& call, StreamId stream, MemoryResource& scratch) override {

@@ -16,7 +16,7 @@
 #include "kernels/cuda/peers.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/cuda/staging.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/infer.h"
 
 namespace tensord::cuda {
 namespace {
@@ -47,27 +47,6 @@ constexpr std::array<FamilyFunction, kFamilyCount> MakeFamilies() {
   return table;
 }
 constexpr std::array<FamilyFunction, kFamilyCount> kFamilies = MakeFamilies();
-
-bool Takes(TypeRule rule, Dtype dtype) {
-  switch (rule) {
-    case TypeRule::kAny:
-    case TypeRule::kAnyToBool:
-    case TypeRule::kNumericToWide:
-      return true;
-    case TypeRule::kNumeric:
-    case TypeRule::kNumericToBool:
-    case TypeRule::kNumericToIndex:
-      return KindOf(dtype) != DtypeKind::kBool;
-    case TypeRule::kInteger:
-      return IsInteger(dtype);
-    case TypeRule::kBoolOrInteger:
-      return !IsFloating(dtype);
-    case TypeRule::kReal:
-    case TypeRule::kRealToBool:
-      return IsReal(dtype);
-  }
-  return false;
-}
 
 class CudaBackend;
 
@@ -163,7 +142,7 @@ class CudaBackend final : public Backend {
   bool Supports(Op op, Dtype compute) const override {
     const OpRow& row = RowOf(op);
     if (row.op == Op::kNone || IsComplex(compute)) return false;
-    return compute == Dtype::kNone || Takes(row.types, compute);
+    return compute == Dtype::kNone || Takes(row, compute);
   }
 
   absl::Status Run(const KernelCall& call, StreamId stream, MemoryResource& scratch) override {

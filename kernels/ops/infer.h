@@ -53,6 +53,9 @@ struct Inference {
 // (complex); all with metadata "op".
 absl::StatusOr<Inference> Infer(const Instruction& instruction, absl::Span<const OperandType> operands);
 
+// Whether an op computes in that dtype (Inference::compute), as its type rule says; no op does in a complex one.
+bool Takes(const OpRow& row, Dtype compute);
+
 // The table above for two tensors; kNone where it is refused, and for complex.
 Dtype Promote(Dtype a, Dtype b);
 

@@ -230,4 +230,9 @@ absl::StatusOr<Dtype> ApplyTypeRule(const OpRow& row, Dtype compute) {
 }
 
 }  // namespace infer_internal
+
+bool Takes(const OpRow& row, Dtype compute) {
+  return !IsComplex(compute) && infer_internal::ApplyTypeRule(row, compute).ok();
+}
+
 }  // namespace tensord
