@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "kernels/core/error.h"
@@ -82,8 +83,8 @@ void ShutDown(Server& server, LocalEngine& engine, absl::Duration grace) {
   server.Stop();
 }
 
-// Tells the main thread, by SIGUSR2, that devices were lost and what the operator wants then. Called by the engine's
-// threads, once a device.
+// Tells the main thread, by SIGUSR2, that devices were lost and what the operator wants then; and the server, whose
+// health of the device turns NOT_SERVING. Called by the engine's threads, once a device.
 class LossWatch {
  public:
   LossWatch(OnDeviceLoss wanted, pthread_t main_thread) : wanted_(wanted), main_thread_(main_thread) {}
@@ -92,11 +93,23 @@ class LossWatch {
   void Count(size_t cuda_devices) { left_ = cuda_devices; }
   void Lost(DeviceId device, const absl::Status& loss) {
     LogWarning("device lost", {{"name", device.ToString()}, {"why", std::string(loss.message())}});
+    {
+      absl::MutexLock lock(&mutex_);
+      lost_.push_back(device.ToString());
+      if (server_ != nullptr) server_->DeviceLost(lost_.back());
+    }
     const bool last = left_.fetch_sub(1) == 1;
     if (wanted_ == OnDeviceLoss::kStay) return;
     if (wanted_ == OnDeviceLoss::kExit || (wanted_ == OnDeviceLoss::kDefault && last)) at_once_ = true;
     ends_ = true;
     pthread_kill(main_thread_, SIGUSR2);
+  }
+  // From now on the server is told, of what was lost before, too; null: no longer.
+  void Tell(Server* server) {
+    absl::MutexLock lock(&mutex_);
+    server_ = server;
+    if (server == nullptr) return;
+    for (const std::string& device : lost_) server->DeviceLost(device);
   }
   bool ends() const { return ends_; }
   bool at_once() const { return at_once_; }
@@ -107,6 +120,9 @@ class LossWatch {
   std::atomic<size_t> left_{0};
   std::atomic<bool> ends_{false};
   std::atomic<bool> at_once_{false};
+  absl::Mutex mutex_;
+  Server* server_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::vector<std::string> lost_ ABSL_GUARDED_BY(mutex_);
 };
 
 std::string_view NameOf(int signal) {
@@ -138,13 +154,16 @@ int Run(const DaemonFlags& flags) {
     return ReasonOf(devices.status()) == Reason::kDeviceUnknown ? kBadFlags : kCannotStart;
   }
   watch.Count(devices->size() - 1);
+  ServerOptions served = flags.server;
+  for (const EngineDevice& device : *devices) served.devices.push_back(device.backend->Info().id.ToString());
   const std::unique_ptr<LocalEngine> engine = LocalEngine::Create(*std::move(devices), std::move(options));
 
-  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(*engine, flags.server);
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(*engine, std::move(served));
   if (!server.ok()) {
     std::fprintf(stderr, "tensord: %s\n", std::string(server.status().message()).c_str());
     return server.status().code() == absl::StatusCode::kInvalidArgument ? kBadFlags : kCannotStart;
   }
+  watch.Tell(server->get());
   if (flags.server.insecure)
     LogWarning("--insecure: no encryption, no authentication; whoever reaches the port owns the devices");
   for (const std::string& address : (*server)->addresses()) std::printf("listening on %s\n", address.c_str());
@@ -172,6 +191,7 @@ int Run(const DaemonFlags& flags) {
     _exit(second > 0 ? 128 + second : code);
   }
   worker.join();
+  watch.Tell(nullptr);
   LogInfo("stopped");
   return code;
 }
