@@ -126,7 +126,20 @@ bool LoseDevice(int index) {
   return true;
 }
 
+std::optional<uint64_t> CountDriverCalls() {
+  if (getenv("TENSORD_TEST_PLUGIN") != nullptr) return std::nullopt;
+  return emulated::CallCount();
+}
+
+void FailDriverCall(uint64_t n, DriverFault fault) {
+  const cudaError_t error = fault == DriverFault::kOutOfMemory    ? cudaErrorMemoryAllocation
+                            : fault == DriverFault::kInvalidValue ? cudaErrorInvalidValue
+                                                                  : cudaErrorLaunchFailure;
+  emulated::FailNth(n, error, fault == DriverFault::kSticky);
+}
+
 void ReviveDevices() {
+  emulated::ClearFaults();
   for (uint32_t i = 0; i < kEmulatedDevices; ++i) emulated::Revive(static_cast<int>(i));
 }
 

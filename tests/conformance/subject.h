@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,5 +35,11 @@ std::vector<std::string> DeviceNames();
 // real. Until ReviveDevices, and for engines made after it.
 bool LoseDevice(int index);
 void ReviveDevices();
+
+// Calls of the emulated CUDA runtime so far that can fail; nullopt where devices are real.
+std::optional<uint64_t> CountDriverCalls();
+enum class DriverFault : uint8_t { kOutOfMemory, kInvalidValue, kSticky };
+// The n-th call from now on, from 1, fails; after a sticky fault so do all later ones on the device.
+void FailDriverCall(uint64_t n, DriverFault fault);
 
 }  // namespace tensord::conformance
