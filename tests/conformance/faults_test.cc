@@ -120,7 +120,9 @@ TEST_P(FaultsTest, WhicheverCallFailsTheEngineGoesOn) {
   const uint64_t calls = *CountDriverCalls() - before;
   ASSERT_GT(calls, 50u);
   for (const DriverFault fault : {DriverFault::kOutOfMemory, DriverFault::kInvalidValue, DriverFault::kSticky}) {
-    for (uint64_t n = 1; n <= calls; ++n) {
+    // In process each call fails in each way; through gRPC, where every turn starts a server, each in one of them.
+    const uint64_t step = GetParam().name == "Grpc" ? 3 : 1;
+    for (uint64_t n = 1 + static_cast<uint64_t>(fault) % step; n <= calls; n += step) {
       SCOPED_TRACE(testing::Message() << "fault " << static_cast<int>(fault) << " at call " << n << " of " << calls);
       Restart(Options());
       FailDriverCall(n, fault);
