@@ -3,8 +3,10 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <memory>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -47,6 +49,14 @@ constexpr std::array<FamilyFunction, kFamilyCount> MakeFamilies() {
   return table;
 }
 constexpr std::array<FamilyFunction, kFamilyCount> kFamilies = MakeFamilies();
+
+// Keeps for ever what must not be destroyed.
+void Abandon(std::unique_ptr<CublasLt> blas) {
+  static absl::Mutex mutex;
+  static auto& kept = *new std::vector<std::unique_ptr<CublasLt>>();
+  absl::MutexLock lock(&mutex);
+  kept.push_back(std::move(blas));
+}
 
 class CudaBackend;
 
@@ -104,7 +114,7 @@ class CudaBackend final : public Backend {
     }
     if (runtime_->lost()) {
       // Nothing of a lost device is given back: its driver may hang or crash, and the process is to end anyway.
-      blas_.release();  // NOLINT(bugprone-unused-return-value)
+      Abandon(std::move(blas_));
       return;
     }
     blas_.reset();
