@@ -114,10 +114,10 @@ absl::StatusOr<Attributes> ReadMatmul(const OpRow& row, ArgumentReader& read) {
   return a;
 }
 
-// A list over the spatial axes; one number stands for all of them.
-absl::StatusOr<Dims> ReadWindowList(ArgumentReader& read, std::string_view names, int spatial) {
-  const Value* value = read.Keyword(names);
-  if (value == nullptr) return Dims();
+// A list over the spatial axes; one number stands for all of them. Null: not given.
+absl::StatusOr<Dims> ReadWindowList(const ArgumentReader& read, const Value* value, std::string_view names,
+                                    int spatial) {
+  if (value == nullptr || value->Is<None>()) return Dims();
   std::optional<Dims> sizes = AsSizes(*value);
   if (!sizes) return read.Invalid(names, *value, "an integer, or one for each spatial axis");
   if (value->IsInteger()) return Dims(static_cast<size_t>(std::max(spatial, 0)), sizes->front());
@@ -128,15 +128,21 @@ absl::StatusOr<Attributes> ReadWindow(const OpRow& row, const Value& x, Argument
   const TensorPtr* tensor = x.As<TensorPtr>();
   const int spatial = tensor == nullptr ? 0 : static_cast<int>((*tensor)->spec.type.shape.size()) - 2;
   WindowAttributes a;
-  TENSORD_ASSIGN_OR_RETURN(a.sizes, ReadWindowList(read, "sizes,kernel_size", spatial));
-  TENSORD_ASSIGN_OR_RETURN(a.strides, ReadWindowList(read, "strides,stride", spatial));
-  TENSORD_ASSIGN_OR_RETURN(const Dims padding, ReadWindowList(read, "padding,pads", spatial));
-  TENSORD_ASSIGN_OR_RETURN(a.pads_begin, ReadWindowList(read, "pads_begin", spatial));
-  TENSORD_ASSIGN_OR_RETURN(a.pads_end, ReadWindowList(read, "pads_end", spatial));
+  // By position they come in PyTorch's order.
+  const auto list = [&](std::string_view names) { return ReadWindowList(read, read.Optional(names), names, spatial); };
+  const auto keyword = [&](std::string_view names) {
+    return ReadWindowList(read, read.Keyword(names), names, spatial);
+  };
+  const bool pool = HasField(row, "ceil_mode");  // a convolution's sizes are its weight's
+  TENSORD_ASSIGN_OR_RETURN(a.sizes, pool ? list("sizes,kernel_size") : keyword("sizes,kernel_size"));
+  TENSORD_ASSIGN_OR_RETURN(a.strides, list("strides,stride"));
+  TENSORD_ASSIGN_OR_RETURN(const Dims padding, list("padding,pads"));
+  TENSORD_ASSIGN_OR_RETURN(a.pads_begin, keyword("pads_begin"));
+  TENSORD_ASSIGN_OR_RETURN(a.pads_end, keyword("pads_end"));
   if (a.pads_begin.empty()) a.pads_begin = padding;
   if (a.pads_end.empty()) a.pads_end = padding;
   if (HasField(row, "dilations")) {
-    TENSORD_ASSIGN_OR_RETURN(a.dilations, ReadWindowList(read, "dilations,dilation", spatial));
+    TENSORD_ASSIGN_OR_RETURN(a.dilations, list("dilations,dilation"));
   }
   if (HasField(row, "groups")) {
     TENSORD_ASSIGN_OR_RETURN(a.groups, read.Integer("groups", 0));

@@ -163,6 +163,14 @@ TEST_F(EvaluatorTest, OpsByFunctionMethodOperatorAndAlias) {
   EXPECT_EQ(Run("allclose(X, X + 1e-9), allclose(X, X + 1)"), "(True, False)");
 }
 
+TEST_F(EvaluatorTest, WindowsTakeTheirArgumentsInPyTorchsOrder) {
+  EXPECT_EQ(Run("conv2d(ones(1, 4, 4, 4), ones(4, 4, 2, 2), None, 2).shape"), "(1, 4, 2, 2)");
+  EXPECT_EQ(Run("conv2d(ones(1, 2, 4, 4), ones(2, 1, 3, 3), None, 1, 1, 1, 2).shape"), "(1, 2, 4, 4)");
+  EXPECT_EQ(Run("max_pool2d(ones(1, 1, 4, 6), 2).shape"), "(1, 1, 2, 3)");
+  EXPECT_EQ(Run("max_pool2d(ones(1, 1, 5, 5), 3, 1, 1).shape"), "(1, 1, 5, 5)");
+  EXPECT_EQ(Run("avg_pool2d(ones(1, 1, 5, 5), (3, 3), padding=1, stride=2).shape"), "(1, 1, 3, 3)");
+}
+
 TEST_F(EvaluatorTest, Views) {
   Run("X = arange(6).reshape(2, 3)");
   EXPECT_EQ(Run("X.T.shape, X.reshape(3, -1).shape, X.view((6,)).shape, X.flatten().shape"),
