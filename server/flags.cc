@@ -99,8 +99,8 @@ constexpr const char* kExamples = R"(Examples:
   TENSORD_LOG=rpc tensord                   a line for every call
 
 Every flag is also an environment variable: --shutdown-grace is TENSORD_SHUTDOWN_GRACE.
-Once it can be reached, the daemon prints "listening on ADDRESS". SIGTERM or SIGINT ends it within --shutdown-grace; a
-second one at once.
+Once it can be reached, the daemon prints "listening on ADDRESS". SIGTERM or SIGINT ends it within --shutdown-grace, and
+at most 2 s more where a device is still computing; a second one at once.
 Talk to it with tensorctl, the C++ library, or any gRPC client.)";
 
 }  // namespace

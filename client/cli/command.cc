@@ -81,7 +81,11 @@ Option Command::Value(const char* names, std::vector<std::string>& target, const
   return Option(app_->add_option(names, target, about));
 }
 Option Command::Value(const char* names, std::optional<uint64_t>& target, const char* about) const {
-  return Option(app_->add_option(names, target, about));
+  // Or else -1 would be taken for 2^64 - 1.
+  const auto natural = [](const std::string& text) {
+    return std::string(text.starts_with('-') ? "a number >= 0 is wanted, not " + text : "");
+  };
+  return Option(app_->add_option(names, target, about)->check(CLI::Validator(natural, "")));
 }
 Option Command::Value(const char* names, int& target, const char* about) const {
   return Option(app_->add_option(names, target, about));

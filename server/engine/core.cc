@@ -196,12 +196,16 @@ absl::StatusOr<FreedSession> Core::EndSession(const std::shared_ptr<Session>& se
   }
   if (stream) stream->End(status);
   session->calls.Cancel(status);
-  for (auto& [id, upload] : uploads) upload->Abandon(status);
+  FreedSession freed;
+  for (auto& [id, upload] : uploads) {
+    const Ref<Tensor>& tensor = upload->tensor();
+    if (tensor->storage->pending() && tensor->storage->allocated()) freed.bytes += tensor->storage->bytes();
+    upload->Abandon(status);
+  }
   uploads.clear();
   for (Session::AfterWaiter& waiter : after) waiter.run(status);
   programs.clear();
 
-  FreedSession freed;
   freed.handles = handles.size();
   for (auto& [id, handle] : handles) {
     // Views of one storage are let go one after the other: the last one frees it.

@@ -81,7 +81,7 @@ class Limit final : public MemoryResource {
     const auto limit = static_cast<int64_t>(limit_);
     const int64_t left = limit - static_cast<int64_t>(used_);
     if (stats.total > limit) stats.limit = limit;
-    if (stats.free < 0 || stats.free > left) stats.free = left;
+    // `free` stays the device's: others may hold the rest, and what is in use is told from it.
     if (stats.largest_free > left) stats.largest_free = left;
     return stats;
   }
