@@ -115,9 +115,9 @@ void ReleaseNvml() {
   changed.notify_all();
 }
 
-void AwaitNvmlHang() {
-  std::unique_lock lock(mutex);
-  changed.wait(lock, [] { return hanging > 0; });
+bool NvmlHangs() {
+  const std::lock_guard lock(mutex);
+  return hanging > 0;
 }
 
 int NvmlSessions() {

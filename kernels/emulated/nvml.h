@@ -43,8 +43,8 @@ struct NvmlControls {
 void SetNvml(const NvmlControls& controls);
 // Lets a hanging call return.
 void ReleaseNvml();
-// Waits until a call hangs.
-void AwaitNvmlHang();
+// Whether a call hangs now.
+bool NvmlHangs();
 
 // Successful nvmlInit_v2 less nvmlShutdown, and nvmlShutdown alone.
 int NvmlSessions();
